@@ -1,0 +1,1 @@
+//! Groth16 keys, the quotient polynomial, the proof.

@@ -1,0 +1,1 @@
+//! G1 and G2 multi-scalar multiplication.
