@@ -48,6 +48,7 @@ impl fmt::Debug for KernelEntry {
 
 /// What `EXPORT_KERNEL` leaves in the simulated device's object file. Layout shared with `cuda/sim/shim.h`.
 #[repr(C)]
+#[derive(Debug)]
 pub struct SimKernel {
     /// Calls the kernel for the current thread: `args[i]` points to the i-th argument's value.
     pub call: unsafe extern "C" fn(args: *const *const c_void),
@@ -55,9 +56,14 @@ pub struct SimKernel {
     pub signature: *const c_char,
     /// 1 where threads of a block meet at barriers.
     pub collective: u32,
+    /// Begin of the module's shared memory in the initial image of the thread-local segment; null if it has none.
+    pub shared_begin: *const c_char,
+    /// End of the same.
+    pub shared_end: *const c_char,
 }
 
-// SAFETY: a SimKernel is immutable static data; `signature` points to a string literal, `call` to a function.
+// SAFETY: a SimKernel is immutable static data; `signature` points to a string literal, `call` to a function;
+// the addresses of shared memory are compared, never dereferenced.
 unsafe impl Sync for SimKernel {}
 
 impl KernelEntry {
