@@ -62,11 +62,14 @@ pub struct Region {
 }
 
 impl Region {
-    /// Whether two regions share a byte.
+    /// Whether two regions share a byte. An empty region shares none.
     pub fn overlaps(&self, other: &Region) -> bool {
-        self.buffer == other.buffer
-            && self.offset < other.offset + other.bytes
-            && other.offset < self.offset + self.bytes
+        self.buffer == other.buffer && self.offset.max(other.offset) < self.end().min(other.end())
+    }
+
+    /// One past the last byte; the largest number where that overflows.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.bytes)
     }
 }
 
@@ -300,24 +303,33 @@ impl Schedule {
         self.buffers.iter().filter(|buffer| buffer.space == space).map(|buffer| buffer.bytes).sum()
     }
 
-    /// A region as a reader names it: the buffer, and the range where it is not the whole.
+    /// A region as a reader names it: the buffer, and the range where it is not the whole. Names in a malformed
+    /// schedule that stand for nothing are given by number, here and below: a report on one must be printable.
     pub fn region_name(&self, region: &Region) -> String {
-        let buffer = &self.buffers[region.buffer.0 as usize];
-        if region.offset == 0 && region.bytes == buffer.bytes {
-            buffer.name.clone()
-        } else {
-            format!("{}+{}..{}", buffer.name, region.offset, region.offset + region.bytes)
+        match self.buffers.get(region.buffer.0 as usize) {
+            Some(buffer) if region.offset == 0 && region.bytes == buffer.bytes => buffer.name.clone(),
+            Some(buffer) => format!("{}+{}..{}", buffer.name, region.offset, region.end()),
+            None => format!("buffer {}+{}..{}", region.buffer.0, region.offset, region.end()),
         }
+    }
+
+    /// A stream as a reader names it.
+    pub fn stream_name(&self, stream: StreamId) -> Cow<'_, str> {
+        let unknown = || format!("stream {}", stream.0).into();
+        self.streams.get(stream.0 as usize).map_or_else(unknown, |name| name.as_str().into())
+    }
+
+    /// An event as a reader names it.
+    pub fn event_name(&self, event: EventId) -> Cow<'_, str> {
+        let unknown = || format!("event {}", event.0).into();
+        self.events.get(event.0 as usize).map_or_else(unknown, |name| name.as_str().into())
     }
 
     /// An operation as a reader names it: position, name, batch, stream.
     pub fn op_name(&self, index: usize) -> String {
         let op = &self.ops[index];
         let batch = op.batch.map(|batch| format!(" of batch {batch}")).unwrap_or_default();
-        let stream = match op.stream() {
-            Some(stream) => self.streams[stream.0 as usize].as_str(),
-            None => "host",
-        };
+        let stream = op.stream().map_or("host".into(), |stream| self.stream_name(stream));
         format!("#{index} {}{batch} on {stream}", op.name)
     }
 }
@@ -338,13 +350,12 @@ impl fmt::Display for Schedule {
         )?;
         for (index, op) in self.ops.iter().enumerate() {
             let batch = op.batch.map(|batch| batch.to_string()).unwrap_or_default();
-            let stream = op.stream().map_or("host", |stream| self.streams[stream.0 as usize].as_str());
+            let stream = op.stream().map_or("host".into(), |stream| self.stream_name(stream));
             write!(f, "{index:>4}  {:<24} {batch:>5}  {stream:<9}", op.name)?;
-            let event = |id: &EventId| self.events[id.0 as usize].as_str();
             match &op.action {
-                Action::Record { event: id, .. } => writeln!(f, " record {}", event(id))?,
+                Action::Record { event: id, .. } => writeln!(f, " record {}", self.event_name(*id))?,
                 Action::Wait { event: id, .. } | Action::HostWait { event: id } => {
-                    writeln!(f, " wait {}", event(id))?;
+                    writeln!(f, " wait {}", self.event_name(*id))?;
                 }
                 _ => {
                     let writes = op.writes();
