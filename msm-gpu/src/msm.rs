@@ -1,0 +1,265 @@
+//! The API: bases that stay on a device, and products over them.
+
+use crate::fold::fold;
+use crate::group::MsmGroup;
+use crate::modules;
+use crate::plan::{DeviceLimits, MsmConfig, MsmPlan, PlanError, ScalarForm};
+use crate::schedule::{self, BASES, FOLD, STAGE};
+use ark_bls12_381::Fr;
+use ark_ec::AffineRepr;
+use ark_ff::{BigInt, PrimeField};
+use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Pod, Trace, Workspace};
+use rayon::prelude::*;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// What can go wrong in an MSM.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MsmError {
+    /// Bases and scalars differ in number.
+    #[error("{bases} bases and {scalars} scalars")]
+    LengthMismatch {
+        /// Number of bases.
+        bases: usize,
+        /// Number of scalars.
+        scalars: usize,
+    },
+    /// A canonical scalar that is not below the group order. [`reduced`] reduces, if that is meant.
+    #[error("scalar {index} is not below the group order")]
+    ScalarNotReduced {
+        /// Its index.
+        index: usize,
+    },
+    /// A base that is not on the curve.
+    #[error("base {index} is not on the curve")]
+    NotOnCurve {
+        /// Its index.
+        index: usize,
+    },
+    /// A base on the curve that is not of the prime order.
+    #[error("base {index} is not in the subgroup of prime order")]
+    NotInSubgroup {
+        /// Its index.
+        index: usize,
+    },
+    /// No plan for these sizes: nothing was allocated.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The device failed.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+}
+
+/// A form in which scalars are given: the type decides it, and no flag.
+pub trait Scalar: Pod + sealed::Sealed {
+    /// The form.
+    const FORM: ScalarForm;
+
+    /// Whether it is below the group order.
+    fn is_reduced(&self) -> bool;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for ark_bls12_381::Fr {}
+    impl Sealed for ark_ff::BigInt<4> {}
+}
+
+/// arkworks' field element, in Montgomery form; reduced by construction.
+impl Scalar for Fr {
+    const FORM: ScalarForm = ScalarForm::Montgomery;
+
+    fn is_reduced(&self) -> bool {
+        true
+    }
+}
+
+/// A plain integer, which must be below the group order.
+impl Scalar for BigInt<4> {
+    const FORM: ScalarForm = ScalarForm::Canonical;
+
+    fn is_reduced(&self) -> bool {
+        *self < Fr::MODULUS
+    }
+}
+
+/// Integers of 256 bits reduced modulo the group order.
+pub fn reduced(raw: &[BigInt<4>]) -> Vec<Fr> {
+    use ark_ff::BigInteger;
+    raw.par_iter().map(|integer| Fr::from_le_bytes_mod_order(&integer.to_bytes_le())).collect()
+}
+
+/// Bases on a device. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Bases<G: MsmGroup> {
+    points: DeviceBuf<G::Affine>,
+}
+
+impl<G: MsmGroup> Bases<G> {
+    /// Checks that each point is in the group (the identity is), and uploads them.
+    ///
+    /// # Errors
+    /// [`MsmError::NotOnCurve`], [`MsmError::NotInSubgroup`] for the first bad point; [`MsmError::Gpu`].
+    pub fn new(device: &Device, points: &[G::Affine]) -> Result<Self, MsmError> {
+        let bad = points
+            .par_iter()
+            .enumerate()
+            .find_map_first(|(index, point)| G::check_member(index, point).err());
+        match bad {
+            Some(error) => Err(error),
+            None => Self::trusted(device, points),
+        }
+    }
+
+    /// Uploads points that are known to be in the group. With others the product is undefined, though nothing worse.
+    ///
+    /// # Errors
+    /// [`MsmError::Gpu`].
+    pub fn trusted(device: &Device, points: &[G::Affine]) -> Result<Self, MsmError> {
+        Ok(Self { points: DeviceBuf::from_slice(device, "bases", points)? })
+    }
+
+    /// Number of points.
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// The device that they are on.
+    pub fn device(&self) -> &Device {
+        self.points.device()
+    }
+}
+
+/// Products over fixed bases: plan, schedule and memory are made once, and [`run`](Self::run) allocates nothing.
+#[derive(Debug)]
+pub struct Msm<G: MsmGroup, S: Scalar = Fr> {
+    plan: MsmPlan,
+    bindings: Bindings,
+    workspace: Option<Workspace>,
+    trace: Option<Trace>,
+    kind: PhantomData<(G, S)>,
+}
+
+impl<G: MsmGroup, S: Scalar> Msm<G, S> {
+    /// Plans, checks the schedule, loads the kernels and takes the memory.
+    ///
+    /// # Errors
+    /// [`MsmError::Plan`] before anything is allocated; [`MsmError::Gpu`].
+    pub fn new(bases: &Bases<G>, config: &MsmConfig) -> Result<Self, MsmError> {
+        let limits = DeviceLimits::of(bases.device())?;
+        let plan = MsmPlan::new(G::KIND, S::FORM, bases.len() as u64, config, &limits)?;
+        Self::with_schedule(bases, plan, CheckedSchedule::new(schedule::build(&plan))?)
+    }
+
+    /// As [`new`](Self::new), with a schedule that is not the plan's own: how the harness runs what it has changed.
+    ///
+    /// # Errors
+    /// [`MsmError::Gpu`].
+    ///
+    /// # Panics
+    /// If the schedule's bases are not its first buffer.
+    pub fn with_schedule(
+        bases: &Bases<G>,
+        plan: MsmPlan,
+        schedule: CheckedSchedule,
+    ) -> Result<Self, MsmError> {
+        let device = bases.device();
+        assert_eq!(schedule.schedule().buffers[BASES.0 as usize].name, "bases");
+        let workspace = match plan.batch_count {
+            0 => None,
+            _ => {
+                device.load(&[&modules::MSM_DIGITS, G::POINTS])?;
+                Some(Workspace::new(device, Arc::new(schedule))?)
+            }
+        };
+        let bindings = Bindings::new().bind(BASES, &bases.points);
+        Ok(Self { plan, bindings, workspace, trace: None, kind: PhantomData })
+    }
+
+    /// Measures each operation on the device's clock from now on.
+    ///
+    /// # Errors
+    /// [`MsmError::Gpu`].
+    pub fn enable_timing(&mut self) -> Result<(), MsmError> {
+        self.workspace.as_mut().map_or(Ok(()), |workspace| Ok(workspace.enable_timing()?))
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &MsmPlan {
+        &self.plan
+    }
+
+    /// The schedule that runs; `None` for no points.
+    pub fn schedule(&self) -> Option<&gpu_core::Schedule> {
+        self.workspace.as_ref().map(Workspace::schedule)
+    }
+
+    /// Trace of the last run; `None` before the first, and for no points.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.trace.as_ref()
+    }
+
+    /// The sum of `scalars[i] * bases[i]`. No points give the identity.
+    ///
+    /// # Errors
+    /// [`MsmError::LengthMismatch`], [`MsmError::ScalarNotReduced`] before anything runs; [`MsmError::Gpu`], after which the
+    /// next run is right again.
+    pub fn run(&mut self, scalars: &[S]) -> Result<G, MsmError> {
+        let bases = self.plan.base_count as usize;
+        if scalars.len() != bases {
+            return Err(MsmError::LengthMismatch { bases, scalars: scalars.len() });
+        }
+        if let Some(index) = scalars.par_iter().position_first(|scalar| !scalar.is_reduced()) {
+            return Err(MsmError::ScalarNotReduced { index });
+        }
+        let plan = self.plan;
+        let mut total = G::zero();
+        let Some(workspace) = &mut self.workspace else { return Ok(total) };
+        let trace = workspace.run(&self.bindings, &mut |op, mut views| {
+            let batch = op.batch.expect("host steps of an MSM belong to a batch");
+            match op.name.as_ref() {
+                STAGE => {
+                    let range = plan.batch(batch);
+                    views.write::<S>(0).copy_from_slice(&scalars[range.start as usize..range.end as usize]);
+                }
+                FOLD => total += fold::<G>(&plan, views.read(0)),
+                other => unreachable!("an MSM schedule has no host step {other}"),
+            }
+            Ok(())
+        })?;
+        self.trace = Some(trace);
+        Ok(total)
+    }
+}
+
+/// The sum of `scalars[i] * bases[i]` on a device, once: arkworks' `msm` with a device in front.
+///
+/// # Errors
+/// As [`Bases::trusted`], [`Msm::new`] and [`Msm::run`].
+pub fn msm<G: MsmGroup>(device: &Device, bases: &[G::Affine], scalars: &[Fr]) -> Result<G, MsmError> {
+    if bases.len() != scalars.len() {
+        return Err(MsmError::LengthMismatch { bases: bases.len(), scalars: scalars.len() });
+    }
+    let bases = Bases::<G>::trusted(device, bases)?;
+    Msm::<G, Fr>::new(&bases, &MsmConfig::default())?.run(scalars)
+}
+
+/// Membership checks, per curve because arkworks puts them on the concrete affine type.
+pub(crate) fn check_point<C: ark_ec::short_weierstrass::SWCurveConfig>(
+    index: usize,
+    point: &ark_ec::short_weierstrass::Affine<C>,
+) -> Result<(), MsmError> {
+    if !point.is_on_curve() {
+        return Err(MsmError::NotOnCurve { index });
+    }
+    if !point.is_zero() && !point.is_in_correct_subgroup_assuming_on_curve() {
+        return Err(MsmError::NotInSubgroup { index });
+    }
+    Ok(())
+}

@@ -1,0 +1,423 @@
+//! The plan: sizes, windows and bytes of an MSM, from a pure function. The run never asks the driver how much is left.
+
+use gpu_core::Device;
+use serde::Serialize;
+use std::ops::Range;
+
+/// Bits of a scalar, and one more so that the carry of the last window is zero.
+const RECODED_BITS: u32 = 256;
+/// Entries that a thread of the bucket reduction turns into one row, at least.
+const REDUCE_BUCKETS_PER_THREAD: u32 = 16;
+/// Threads of a block of the bucket reduction: each block yields one row.
+pub(crate) const REDUCE_BLOCK: u32 = 64;
+/// Counters that one block of the prefix sum takes.
+pub(crate) const SCAN_TILE: u64 = 2048;
+/// Partial sums of one bucket that a single thread still merges; more go to a whole block.
+pub(crate) const MERGE_PARTIALS_MAX: u32 = 32;
+/// Blocks that merge the buckets with more partial sums than that.
+pub(crate) const MERGE_HOT_BLOCKS: u32 = 64;
+
+/// G1 or G2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupKind {
+    /// Points over Fp.
+    G1,
+    /// Points over Fp2.
+    G2,
+}
+
+impl GroupKind {
+    /// Bytes of an affine point.
+    pub fn affine_bytes(self) -> u64 {
+        match self {
+            GroupKind::G1 => 96,
+            GroupKind::G2 => 192,
+        }
+    }
+
+    /// Bytes of a point in XYZZ coordinates.
+    pub fn xyzz_bytes(self) -> u64 {
+        2 * self.affine_bytes()
+    }
+
+    /// Multiplications in Fp of one addition of an affine point (8M + 2S).
+    pub fn add_affine_muls(self) -> f64 {
+        10.0 * self.coord_muls()
+    }
+
+    /// Multiplications in Fp of one addition of XYZZ points (12M + 2S).
+    pub fn add_muls(self) -> f64 {
+        14.0 * self.coord_muls()
+    }
+
+    fn coord_muls(self) -> f64 {
+        match self {
+            GroupKind::G1 => 1.0,
+            GroupKind::G2 => 3.0,
+        }
+    }
+
+    /// The suffix of its kernels and the word in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            GroupKind::G1 => "g1",
+            GroupKind::G2 => "g2",
+        }
+    }
+}
+
+/// Form in which scalars arrive. The API decides it by type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScalarForm {
+    /// arkworks' `Fr`: Montgomery form.
+    Montgomery,
+    /// Plain integers below the group order.
+    Canonical,
+}
+
+/// What the host does between batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// Waits for every batch and folds it before the next one is launched.
+    Hard,
+    /// Waits for a batch when its result slot is needed again: with n slots, n batches can be on the way.
+    Deferred {
+        /// Result slots, at least 2.
+        buffers: u32,
+    },
+    /// Keeps the buckets on the device across batches: one reduction and one download, after the last.
+    OnDevice,
+}
+
+impl Strategy {
+    /// Slots for results, and for scalars on their way up.
+    pub fn buffers(self) -> u32 {
+        match self {
+            Strategy::Hard => 1,
+            Strategy::Deferred { buffers } => buffers,
+            Strategy::OnDevice => 2,
+        }
+    }
+}
+
+impl std::fmt::Display for Strategy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Strategy::Hard => f.write_str("hard"),
+            Strategy::Deferred { buffers } => write!(f, "deferred:{buffers}"),
+            Strategy::OnDevice => f.write_str("on-device"),
+        }
+    }
+}
+
+impl std::str::FromStr for Strategy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "hard" => Ok(Strategy::Hard),
+            None if text == "on-device" => Ok(Strategy::OnDevice),
+            Some(("deferred", buffers)) => match buffers.parse() {
+                Ok(buffers) => Ok(Strategy::Deferred { buffers }),
+                Err(error) => Err(format!("`{buffers}` buffers: {error}")),
+            },
+            _ => Err(format!("`{text}` is not `hard`, `deferred:N` or `on-device`")),
+        }
+    }
+}
+
+/// How an MSM is cut into batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Batches {
+    /// So many, from 1 to the number of points.
+    Count(u32),
+    /// As few as keep the device memory of the run under so many bytes.
+    FitBytes(u64),
+}
+
+/// What a caller can choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub struct MsmConfig {
+    /// Batches.
+    pub batches: Batches,
+    /// What the host does between them.
+    pub strategy: Strategy,
+    /// Bits of a window, 2 to 20; chosen by cost where `None`.
+    pub window_bits: Option<u32>,
+}
+
+impl MsmConfig {
+    /// So many batches, deferred with two buffers.
+    pub fn batches(count: u32) -> Self {
+        Self { batches: Batches::Count(count), ..Self::default() }
+    }
+}
+
+impl Default for MsmConfig {
+    /// One batch, deferred with two buffers, window by cost.
+    fn default() -> Self {
+        Self { batches: Batches::Count(1), strategy: Strategy::Deferred { buffers: 2 }, window_bits: None }
+    }
+}
+
+/// What a plan needs to know of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct DeviceLimits {
+    /// Device memory that the run may take.
+    pub free_bytes: u64,
+    /// Threads that the device holds at once.
+    pub resident_threads: u64,
+}
+
+impl DeviceLimits {
+    /// As queried from a device now.
+    ///
+    /// # Errors
+    /// [`gpu_core::GpuError::Driver`].
+    pub fn of(device: &Device) -> gpu_core::Result<Self> {
+        let info = device.info();
+        let resident_threads = u64::from(info.sm_count) * u64::from(info.sm_threads_max);
+        Ok(Self { free_bytes: device.free_bytes()?, resident_threads })
+    }
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Zero batches.
+    #[error("an MSM has at least one batch")]
+    ZeroBatches,
+    /// More batches than points.
+    #[error("{batch_count} batches of {base_count} points: at most one batch a point")]
+    TooManyBatches {
+        /// Batches asked for.
+        batch_count: u32,
+        /// Points.
+        base_count: u64,
+    },
+    /// Deferring needs at least two buffers.
+    #[error("deferred synchronisation needs at least 2 buffers, not {buffers}")]
+    TooFewBuffers {
+        /// Buffers asked for.
+        buffers: u32,
+    },
+    /// A window width outside 2 to 20.
+    #[error("windows of {window_bits} bits: 2 to 20 are possible")]
+    WindowBits {
+        /// Bits asked for.
+        window_bits: u32,
+    },
+    /// A batch whose sorted entries could not be numbered with 32 bits.
+    #[error("a batch of {batch_len} points in {window_count} windows is over 2^32 entries: use more batches")]
+    BatchTooLong {
+        /// Points of the longest batch.
+        batch_len: u64,
+        /// Windows.
+        window_count: u32,
+    },
+    /// The device does not hold it.
+    #[error("the MSM needs {needed_bytes} bytes of device memory, {free_bytes} may be used")]
+    OutOfMemory {
+        /// Bytes that the plan needs.
+        needed_bytes: u64,
+        /// Bytes allowed.
+        free_bytes: u64,
+    },
+}
+
+/// Sizes of an MSM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct MsmPlan {
+    /// Group.
+    pub group: GroupKind,
+    /// Form of the scalars.
+    pub form: ScalarForm,
+    /// Points.
+    pub base_count: u64,
+    /// Batches; 0 for no points.
+    pub batch_count: u32,
+    /// What the host does between batches.
+    pub strategy: Strategy,
+    /// Bits of a window.
+    pub window_bits: u32,
+    /// Windows; `window_bits * window_count >= 256`.
+    pub window_count: u32,
+    /// Buckets of one window: `2^(window_bits - 1)`.
+    pub bucket_count: u32,
+    /// Sorted entries that one thread of the accumulation adds.
+    pub entries_per_thread: u32,
+    /// Rows into which the buckets of a window are reduced on the device.
+    pub rows_per_window: u32,
+}
+
+impl MsmPlan {
+    /// Pure: the same inputs give the same plan on every machine.
+    ///
+    /// # Errors
+    /// [`PlanError`], before anything is allocated.
+    pub fn new(
+        group: GroupKind,
+        form: ScalarForm,
+        base_count: u64,
+        config: &MsmConfig,
+        limits: &DeviceLimits,
+    ) -> Result<Self, PlanError> {
+        if let Strategy::Deferred { buffers } = config.strategy {
+            if buffers < 2 {
+                return Err(PlanError::TooFewBuffers { buffers });
+            }
+        }
+        let plan = match config.batches {
+            Batches::Count(0) => return Err(PlanError::ZeroBatches),
+            Batches::Count(batch_count) if u64::from(batch_count) > base_count.max(1) => {
+                return Err(PlanError::TooManyBatches { batch_count, base_count });
+            }
+            Batches::Count(batch_count) => {
+                Self::with_batches(group, form, base_count, batch_count, config, limits)?
+            }
+            Batches::FitBytes(bytes) => {
+                let limits = DeviceLimits { free_bytes: bytes.min(limits.free_bytes), ..*limits };
+                return Self::fitting(group, form, base_count, config, &limits);
+            }
+        };
+        let (needed_bytes, free_bytes) = (plan.device_bytes(), limits.free_bytes);
+        if needed_bytes > free_bytes {
+            return Err(PlanError::OutOfMemory { needed_bytes, free_bytes });
+        }
+        Ok(plan)
+    }
+
+    /// Fewest batches, doubling from 1, whose memory fits.
+    fn fitting(
+        group: GroupKind,
+        form: ScalarForm,
+        base_count: u64,
+        config: &MsmConfig,
+        limits: &DeviceLimits,
+    ) -> Result<Self, PlanError> {
+        let mut batch_count = 1;
+        loop {
+            let counted = MsmConfig { batches: Batches::Count(batch_count), ..*config };
+            let plan = Self::new(group, form, base_count, &counted, limits);
+            let next = (u64::from(batch_count) * 2).min(base_count).min(u64::from(u32::MAX)) as u32;
+            let too_big = matches!(plan, Err(PlanError::OutOfMemory { .. } | PlanError::BatchTooLong { .. }));
+            if !too_big || next <= batch_count {
+                return plan;
+            }
+            batch_count = next;
+        }
+    }
+
+    fn with_batches(
+        group: GroupKind,
+        form: ScalarForm,
+        base_count: u64,
+        batch_count: u32,
+        config: &MsmConfig,
+        limits: &DeviceLimits,
+    ) -> Result<Self, PlanError> {
+        let batch_len = base_count.div_ceil(u64::from(batch_count));
+        let window_bits = match config.window_bits {
+            Some(bits) if !(2..=20).contains(&bits) => {
+                return Err(PlanError::WindowBits { window_bits: bits });
+            }
+            Some(bits) => bits,
+            None => cheapest_window(group, batch_len),
+        };
+        let window_count = RECODED_BITS.div_ceil(window_bits);
+        if batch_len * u64::from(window_count) > u64::from(u32::MAX) || batch_len >= 1 << 31 {
+            return Err(PlanError::BatchTooLong { batch_len, window_count });
+        }
+        let bucket_count = 1u32 << (window_bits - 1);
+        // Enough threads to fill the device, and not more than one thread for 64 entries: two partial sums a thread.
+        let entries = batch_len * u64::from(window_count);
+        let entries_per_thread = (entries / limits.resident_threads.max(1)).clamp(8, 64) as u32;
+        let rows_per_window = (bucket_count / (REDUCE_BLOCK * REDUCE_BUCKETS_PER_THREAD)).clamp(1, 32);
+        let batch_count = if base_count == 0 { 0 } else { batch_count };
+        let strategy = config.strategy;
+        Ok(Self {
+            group,
+            form,
+            base_count,
+            batch_count,
+            strategy,
+            window_bits,
+            window_count,
+            bucket_count,
+            entries_per_thread,
+            rows_per_window,
+        })
+    }
+
+    /// Points of a batch. Lengths differ by at most one.
+    pub fn batch(&self, batch_index: u32) -> Range<u64> {
+        let cut = |i: u32| {
+            (u128::from(self.base_count) * u128::from(i) / u128::from(self.batch_count.max(1))) as u64
+        };
+        cut(batch_index)..cut(batch_index + 1)
+    }
+
+    /// Points of the longest batch.
+    pub fn batch_len_max(&self) -> u64 {
+        self.base_count.div_ceil(u64::from(self.batch_count.max(1)))
+    }
+
+    /// Slots of the rings: never more than there are batches.
+    pub fn slot_count(&self) -> u32 {
+        self.strategy.buffers().min(self.batch_count)
+    }
+
+    /// Slots for results: one where they come down once.
+    pub fn result_slot_count(&self) -> u32 {
+        match self.strategy {
+            Strategy::OnDevice => self.batch_count.min(1),
+            Strategy::Hard | Strategy::Deferred { .. } => self.slot_count(),
+        }
+    }
+
+    /// Rows of digits of a batch: the windows, and one that marks scalars equal to one.
+    pub fn digit_rows(&self) -> u32 {
+        self.window_count + 1
+    }
+
+    /// Buckets of all windows, and one for scalars equal to one.
+    pub fn bucket_total(&self) -> u64 {
+        u64::from(self.window_count) * u64::from(self.bucket_count) + 1
+    }
+
+    /// Sorted entries of the longest batch, at most: a digit that is not zero, or a scalar equal to one.
+    pub fn entries_max(&self) -> u64 {
+        self.batch_len_max() * u64::from(self.window_count)
+    }
+
+    /// Threads of the accumulation of the longest batch.
+    pub fn accumulate_threads_max(&self) -> u64 {
+        self.entries_max().div_ceil(u64::from(self.entries_per_thread))
+    }
+
+    /// Points that a batch sends down: the rows of each window, and the sum of points with scalar one.
+    pub fn rows_total(&self) -> u64 {
+        u64::from(self.window_count) * u64::from(self.rows_per_window) + 1
+    }
+
+    /// Device memory of the run, resident bases apart.
+    pub fn device_bytes(&self) -> u64 {
+        crate::schedule::build(self).bytes_in(gpu_core::Space::Device)
+    }
+}
+
+/// The window width with the fewest multiplications for a batch of `batch_len` points: each window adds every point to a
+/// bucket, and then reduces its buckets with two additions each (and one more where partial sums are merged).
+fn cheapest_window(group: GroupKind, batch_len: u64) -> u32 {
+    let cost = |bits: &u32| {
+        let windows = f64::from(RECODED_BITS.div_ceil(*bits));
+        let buckets = f64::from(1u32 << (bits - 1));
+        windows * (batch_len as f64 * group.add_affine_muls() + 3.0 * buckets * group.add_muls())
+    };
+    (2..=20).min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("the range is not empty")
+}

@@ -1,0 +1,436 @@
+//! The schedules of a batched MSM. Strategies differ here and nowhere else: the kernels are the same.
+//!
+//! Three streams: `upload` takes scalars to the device, `compute` turns them into rows, `download` brings rows back.
+//! The work of batch i, with slot s = i mod slots:
+//!
+//! ```text
+//! host      stage        caller's scalars of the batch -> scalars_host[s]
+//! upload    upload       scalars_host[s] -> scalars[s]
+//! compute   recode       scalars[s] -> signed digits, and a mark for scalars equal to one
+//!           count, scan  digits -> where the entries of each bucket start
+//!           scatter      digits -> entries, sorted by bucket
+//!           accumulate   entries and bases -> buckets, and partial sums where a run spans threads
+//!           merge        partial sums -> buckets
+//!           reduce       buckets -> rows
+//! download  download     rows -> rows_host[s]
+//! host      fold         rows_host[s] -> the running total
+//! ```
+//!
+//! `rows` exists once on the device. With deferral the host has not waited for batch i-1 when batch i is queued, so the
+//! reduction of batch i waits for the download of batch i-1 by an event: the *device-side edge*. Without it the rows of
+//! one batch are overwritten while they are on their way down.
+
+use crate::plan::{
+    MERGE_HOT_BLOCKS, MERGE_PARTIALS_MAX, MsmPlan, REDUCE_BLOCK, SCAN_TILE, ScalarForm, Strategy,
+};
+use gpu_core::Space;
+use gpu_core::schedule::{Action, Arg, BufferId, EventId, Launch, Region, Schedule, StreamId, Work};
+
+/// Name of the host step that copies the caller's scalars of a batch into its slot (written: the slot).
+pub const STAGE: &str = "stage";
+/// Name of the host step that folds the rows of a batch (read: the slot).
+pub const FOLD: &str = "fold";
+
+const THREADS: u32 = 256;
+const POINT_THREADS: u32 = 128;
+
+/// Buffers of an MSM schedule by what they hold.
+struct Buffers {
+    bases: BufferId,
+    scalars_host: Vec<BufferId>,
+    scalars: Vec<BufferId>,
+    digits: BufferId,
+    counts: BufferId,
+    offsets: BufferId,
+    tile_sums: BufferId,
+    entries: BufferId,
+    heads: BufferId,
+    tails: BufferId,
+    hot: BufferId,
+    buckets: BufferId,
+    rows: BufferId,
+    rows_host: Vec<BufferId>,
+}
+
+/// Marks, one of each kind a ring slot.
+struct Events {
+    uploaded: Vec<EventId>,
+    recoded: Vec<EventId>,
+    reduced: Vec<EventId>,
+    downloaded: Vec<EventId>,
+}
+
+struct Builder<'a> {
+    plan: &'a MsmPlan,
+    schedule: Schedule,
+    buffers: Buffers,
+    events: Events,
+    upload: StreamId,
+    compute: StreamId,
+    download: StreamId,
+}
+
+/// The bases' buffer in every schedule of [`build`]: the caller binds it.
+pub const BASES: BufferId = BufferId(0);
+
+/// Builds the schedule of a plan. Nothing runs.
+pub fn build(plan: &MsmPlan) -> Schedule {
+    let mut builder = Builder::new(plan);
+    builder.clear_counts();
+    match plan.strategy {
+        Strategy::Hard | Strategy::Deferred { .. } => builder.rows_per_batch(),
+        Strategy::OnDevice => builder.rows_at_end(),
+    }
+    builder.schedule
+}
+
+impl<'a> Builder<'a> {
+    /// Every batch is reduced and brought down; its slot is collected when it is needed again.
+    fn rows_per_batch(&mut self) {
+        let (plan, slots) = (self.plan, self.plan.slot_count());
+        let mut collected = 0;
+        for batch in 0..plan.batch_count {
+            // The slot of this batch is free once the batch that last filled it has been folded.
+            if batch >= slots {
+                self.collect(batch - slots);
+                collected = batch - slots + 1;
+            }
+            self.send(batch);
+            self.sort(batch);
+            self.accumulate(batch, false);
+            if batch > collected {
+                self.wait_rows_free(batch);
+            }
+            self.reduce(batch);
+            self.bring(batch);
+        }
+        for batch in collected..plan.batch_count {
+            self.collect(batch);
+        }
+    }
+
+    /// Buckets stay; the host waits for nothing but a free slot for the next scalars, and at the end.
+    fn rows_at_end(&mut self) {
+        let (plan, slots) = (self.plan, self.plan.slot_count());
+        for batch in 0..plan.batch_count {
+            if batch >= slots {
+                let event = self.events.recoded[self.slot(batch)];
+                self.schedule.push("scalars_recoded", Some(batch - slots), Action::HostWait { event });
+            }
+            self.send(batch);
+            self.sort(batch);
+            self.accumulate(batch, batch > 0);
+        }
+        if let Some(last) = plan.batch_count.checked_sub(1) {
+            self.reduce(last);
+            self.bring(last);
+            self.collect(last);
+        }
+    }
+
+    fn new(plan: &'a MsmPlan) -> Self {
+        let (word, batches) = (plan.group.word(), plan.batch_count);
+        let name = format!("msm {word} n={} batches={batches} {}", plan.base_count, plan.strategy);
+        let mut schedule = Schedule::new(name);
+        let buffers = Buffers::declare(plan, &mut schedule);
+        let upload = schedule.stream("upload");
+        let compute = schedule.stream("compute");
+        let download = schedule.stream("download");
+        let (slots, result_slots) = (plan.slot_count(), plan.result_slot_count());
+        // The host waits for a batch's scalars to be read only where it waits for no later mark of that batch.
+        let recoded_slots = if plan.strategy == Strategy::OnDevice { slots } else { 0 };
+        let mut ring = |name: &str, slots| {
+            (0..slots).map(|slot| schedule.event(format!("{name}[{slot}]"))).collect::<Vec<_>>()
+        };
+        let events = Events {
+            uploaded: ring("uploaded", slots),
+            recoded: ring("recoded", recoded_slots),
+            reduced: ring("reduced", result_slots),
+            downloaded: ring("downloaded", result_slots),
+        };
+        Self { plan, schedule, buffers, events, upload, compute, download }
+    }
+
+    /// Slot of the scalars of a batch.
+    fn slot(&self, batch: u32) -> usize {
+        (batch % self.plan.slot_count()) as usize
+    }
+
+    /// Slot of the rows of a batch.
+    fn result_slot(&self, batch: u32) -> usize {
+        (batch % self.plan.result_slot_count()) as usize
+    }
+
+    fn batch_len(&self, batch: u32) -> u64 {
+        let range = self.plan.batch(batch);
+        range.end - range.start
+    }
+
+    /// The first `bytes` of a buffer.
+    fn part(&self, buffer: BufferId, bytes: u64) -> Region {
+        Region { buffer, offset: 0, bytes }
+    }
+
+    fn whole(&self, buffer: BufferId) -> Region {
+        self.schedule.whole(buffer)
+    }
+
+    fn launch(&mut self, kernel: String, batch: u32, grid: [u64; 2], block: u32, args: Vec<Arg>, work: Work) {
+        let grid = grid.map(|blocks| u32::try_from(blocks).expect("a plan's grids fit 32 bits"));
+        let launch = Launch { kernel: kernel.clone().into(), grid, block, args, work };
+        self.schedule.push(kernel, Some(batch), Action::Launch { stream: self.compute, launch });
+    }
+
+    fn record(&mut self, name: &'static str, batch: u32, stream: StreamId, event: EventId) {
+        self.schedule.push(name, Some(batch), Action::Record { stream, event });
+    }
+
+    fn wait(&mut self, name: &'static str, batch: u32, stream: StreamId, event: EventId) {
+        self.schedule.push(name, Some(batch), Action::Wait { stream, event });
+    }
+
+    /// Counters start at zero; scattering takes each of them back to zero, so this is done once.
+    fn clear_counts(&mut self) {
+        if self.plan.batch_count > 0 {
+            let dst = self.whole(self.buffers.counts);
+            self.schedule.push("clear_counts", None, Action::Fill { stream: self.compute, dst, byte: 0 });
+        }
+    }
+
+    fn send(&mut self, batch: u32) {
+        let (slot, bytes) = (self.slot(batch), 32 * self.batch_len(batch));
+        let src = self.part(self.buffers.scalars_host[slot], bytes);
+        let dst = self.part(self.buffers.scalars[slot], bytes);
+        let host_us = bytes as f64 / 10e3; // 10 GB/s through one core
+        let stage = Action::HostStep { reads: vec![], writes: vec![src], host_us };
+        self.schedule.push(STAGE, Some(batch), stage);
+        self.schedule.push("upload_scalars", Some(batch), Action::Upload { stream: self.upload, src, dst });
+        let event = self.events.uploaded[slot];
+        self.record("scalars_uploaded", batch, self.upload, event);
+        self.wait("scalars_uploaded", batch, self.compute, event);
+    }
+
+    /// Scalars to entries sorted by bucket: a counting sort.
+    fn sort(&mut self, batch: u32) {
+        let (plan, len) = (self.plan, self.batch_len(batch));
+        let (rows, total) = (u64::from(plan.digit_rows()), plan.bucket_total());
+        let scalars = self.part(self.buffers.scalars[self.slot(batch)], 32 * len);
+        let digits = self.part(self.buffers.digits, 4 * rows * len);
+        let counts = self.whole(self.buffers.counts);
+        let offsets = self.whole(self.buffers.offsets);
+        let tile_sums = self.whole(self.buffers.tile_sums);
+        let entries = self.part(self.buffers.entries, 4 * len * u64::from(plan.window_count));
+        let (n, w) = (Arg::U32(len as u32), Arg::U32(plan.window_bits));
+        let (windows, buckets) = (Arg::U32(plan.window_count), Arg::U32(plan.bucket_count));
+        let moved = |bytes: u64| Work { bytes: bytes as f64, ..Work::default() };
+
+        let recode = match plan.form {
+            ScalarForm::Canonical => "msm_recode_digits",
+            ScalarForm::Montgomery => "msm_recode_digits_mont",
+        };
+        let per_scalar = [len.div_ceil(u64::from(THREADS)), 1];
+        let args = vec![Arg::Write(digits), Arg::Read(scalars), n, w, windows];
+        self.launch(recode.into(), batch, per_scalar, THREADS, args, moved(len * (32 + 4 * rows)));
+        if plan.strategy == Strategy::OnDevice && batch + plan.slot_count() < plan.batch_count {
+            self.record("scalars_recoded", batch, self.compute, self.events.recoded[self.slot(batch)]);
+        }
+
+        let per_digit = [len.div_ceil(u64::from(THREADS)), rows];
+        let args = vec![Arg::Write(counts), Arg::Read(digits), n, buckets];
+        self.launch("msm_count_digits".into(), batch, per_digit, THREADS, args, moved(len * rows * 36));
+
+        let tiles = total.div_ceil(SCAN_TILE);
+        let args =
+            vec![Arg::Write(offsets), Arg::Write(tile_sums), Arg::Read(counts), Arg::U32(total as u32)];
+        self.launch("msm_scan_tiles".into(), batch, [tiles, 1], THREADS, args, moved(total * 8));
+        let args = vec![Arg::Write(tile_sums), Arg::U32(tiles as u32)];
+        self.launch("msm_scan_sums".into(), batch, [1, 1], THREADS, args, moved(tiles * 8));
+        let args = vec![Arg::Write(offsets), Arg::Read(tile_sums), Arg::U32(total as u32)];
+        let per_counter = [(total + 1).div_ceil(u64::from(THREADS)), 1];
+        self.launch("msm_scan_add".into(), batch, per_counter, THREADS, args, moved(total * 8));
+
+        let args =
+            vec![Arg::Write(entries), Arg::Write(counts), Arg::Read(offsets), Arg::Read(digits), n, buckets];
+        self.launch("msm_scatter_entries".into(), batch, per_digit, THREADS, args, moved(len * rows * 72));
+    }
+
+    /// Entries to buckets; `keep` adds to what the batches before left there.
+    fn accumulate(&mut self, batch: u32, keep: bool) {
+        let (plan, range) = (self.plan, self.plan.batch(batch));
+        let len = range.end - range.start;
+        let affine = plan.group.affine_bytes();
+        let bases = Region { buffer: self.buffers.bases, offset: range.start * affine, bytes: len * affine };
+        let entry_count = len * u64::from(plan.window_count);
+        let entries = self.part(self.buffers.entries, 4 * entry_count);
+        let offsets = self.whole(self.buffers.offsets);
+        let threads = entry_count.div_ceil(u64::from(plan.entries_per_thread));
+        let partial_bytes = threads * plan.group.xyzz_bytes();
+        let heads = self.part(self.buffers.heads, partial_bytes);
+        let tails = self.part(self.buffers.tails, partial_bytes);
+        let buckets = self.whole(self.buffers.buckets);
+        let hot = self.whole(self.buffers.hot);
+        let total = Arg::U32(plan.bucket_total() as u32);
+        let per_thread = Arg::U32(plan.entries_per_thread);
+        let (add, add_affine) = (plan.group.add_muls(), plan.group.add_affine_muls());
+
+        let args = vec![
+            Arg::Write(buckets),
+            Arg::Write(heads),
+            Arg::Write(tails),
+            Arg::Read(bases),
+            Arg::Read(entries),
+            Arg::Read(offsets),
+            total,
+            per_thread,
+            Arg::U32(keep.into()),
+        ];
+        let work = Work {
+            fp_muls: entry_count as f64 * add_affine,
+            bytes: (entry_count * (affine + 4) + 2 * partial_bytes) as f64,
+            chain_muls: f64::from(plan.entries_per_thread) * add_affine,
+        };
+        let grid = [threads.div_ceil(u64::from(POINT_THREADS)), 1];
+        self.launch(self.kernel("msm_accumulate_runs"), batch, grid, POINT_THREADS, args, work);
+
+        let hot_count = Region { bytes: 4, ..hot };
+        self.schedule.push(
+            "clear_hot",
+            Some(batch),
+            Action::Fill { stream: self.compute, dst: hot_count, byte: 0 },
+        );
+        let args = vec![
+            Arg::Write(buckets),
+            Arg::Write(hot),
+            Arg::Read(heads),
+            Arg::Read(tails),
+            Arg::Read(offsets),
+            total,
+            per_thread,
+            Arg::U32(MERGE_PARTIALS_MAX),
+            Arg::U32(keep.into()),
+        ];
+        let bucket_total = plan.bucket_total();
+        let partials = 2.0 * threads as f64;
+        let work = Work {
+            fp_muls: partials * add,
+            bytes: (bucket_total * plan.group.xyzz_bytes()) as f64 + 2.0 * partial_bytes as f64,
+            chain_muls: (partials / bucket_total as f64 + 1.0).min(f64::from(MERGE_PARTIALS_MAX)) * add,
+        };
+        let grid = [bucket_total.div_ceil(u64::from(POINT_THREADS)), 1];
+        self.launch(self.kernel("msm_merge_partials"), batch, grid, POINT_THREADS, args, work);
+
+        let args = vec![
+            Arg::Write(buckets),
+            Arg::Read(hot),
+            Arg::Read(heads),
+            Arg::Read(tails),
+            Arg::Read(offsets),
+            per_thread,
+        ];
+        let grid = [u64::from(MERGE_HOT_BLOCKS), 1];
+        self.launch(self.kernel("msm_merge_hot"), batch, grid, REDUCE_BLOCK, args, Work::default());
+    }
+
+    /// The device-side edge: `rows` may still be on its way down for the batch before.
+    fn wait_rows_free(&mut self, batch: u32) {
+        let event = self.events.downloaded[self.result_slot(batch - 1)];
+        self.wait("rows_free", batch, self.compute, event);
+    }
+
+    /// Buckets to rows.
+    fn reduce(&mut self, batch: u32) {
+        let plan = self.plan;
+        let (rows, buckets) = (self.whole(self.buffers.rows), self.whole(self.buffers.buckets));
+        let (windows, bits) = (plan.window_count, plan.window_bits);
+        let args = vec![
+            Arg::Write(rows),
+            Arg::Read(buckets),
+            Arg::U32(windows),
+            Arg::U32(plan.bucket_count),
+            Arg::U32(plan.rows_per_window),
+        ];
+        let add = plan.group.add_muls();
+        let per_thread = plan.bucket_count.div_ceil(plan.rows_per_window * REDUCE_BLOCK);
+        let work = Work {
+            fp_muls: plan.bucket_total() as f64 * 2.0 * add,
+            bytes: (plan.bucket_total() * plan.group.xyzz_bytes()) as f64,
+            chain_muls: f64::from(2 * per_thread + 2 * bits + 6) * add,
+        };
+        let grid = [u64::from(plan.rows_per_window), u64::from(windows) + 1];
+        self.launch(self.kernel("msm_reduce_buckets"), batch, grid, REDUCE_BLOCK, args, work);
+    }
+
+    fn bring(&mut self, batch: u32) {
+        let slot = self.result_slot(batch);
+        let (reduced, downloaded) = (self.events.reduced[slot], self.events.downloaded[slot]);
+        self.record("rows_reduced", batch, self.compute, reduced);
+        self.wait("rows_reduced", batch, self.download, reduced);
+        let (src, dst) = (self.whole(self.buffers.rows), self.whole(self.buffers.rows_host[slot]));
+        self.schedule.push(
+            "download_rows",
+            Some(batch),
+            Action::Download { stream: self.download, src, dst },
+        );
+        self.record("rows_downloaded", batch, self.download, downloaded);
+    }
+
+    fn collect(&mut self, batch: u32) {
+        let slot = self.result_slot(batch);
+        let event = self.events.downloaded[slot];
+        self.schedule.push("rows_downloaded", Some(batch), Action::HostWait { event });
+        let reads = vec![self.whole(self.buffers.rows_host[slot])];
+        let adds = self.plan.rows_total() as f64 + 256.0;
+        let host_us = adds * self.plan.group.add_muls() * 0.04; // 40 ns a multiplication
+        self.schedule.push(FOLD, Some(batch), Action::HostStep { reads, writes: vec![], host_us });
+    }
+
+    /// A kernel that is compiled once per group.
+    fn kernel(&self, stem: &str) -> String {
+        format!("{stem}_{}", self.plan.group.word())
+    }
+}
+
+impl Buffers {
+    fn declare(plan: &MsmPlan, schedule: &mut Schedule) -> Self {
+        let (len, slots) = (plan.batch_len_max(), plan.slot_count());
+        let xyzz = plan.group.xyzz_bytes();
+        let bases = schedule.buffer("bases", Space::Resident, plan.base_count * plan.group.affine_bytes());
+        assert_eq!(bases, BASES, "the bases are the first buffer");
+        let mut secrets = |name: &str, space| {
+            let slot = |slot| schedule.secret_buffer(format!("{name}[{slot}]"), space, 32 * len);
+            (0..slots).map(slot).collect::<Vec<_>>()
+        };
+        let scalars_host = secrets("scalars_host", Space::PinnedUpload);
+        let scalars = secrets("scalars", Space::Device);
+        let rows_bytes = plan.rows_total() * xyzz;
+        let rows_host = (0..plan.result_slot_count())
+            .map(|slot| schedule.buffer(format!("rows_host[{slot}]"), Space::PinnedDownload, rows_bytes))
+            .collect();
+        let digits = schedule.secret_buffer("digits", Space::Device, 4 * u64::from(plan.digit_rows()) * len);
+        let entries = schedule.secret_buffer("entries", Space::Device, 4 * plan.entries_max());
+        let total = plan.bucket_total();
+        let mut device = |name: &str, bytes| schedule.buffer(name, Space::Device, bytes);
+        let partials = plan.accumulate_threads_max();
+        Self {
+            bases,
+            scalars_host,
+            scalars,
+            digits,
+            counts: device("counts", 4 * total),
+            offsets: device("offsets", 4 * (total + 1)),
+            tile_sums: device("tile_sums", 4 * (total.div_ceil(SCAN_TILE) + 1)),
+            entries,
+            heads: device("heads", partials * xyzz),
+            tails: device("tails", partials * xyzz),
+            hot: device("hot", 4 * (1 + hot_max(partials))),
+            buckets: device("buckets", total * xyzz),
+            rows: device("rows", rows_bytes),
+            rows_host,
+        }
+    }
+}
+
+/// Most buckets that can have more than [`MERGE_PARTIALS_MAX`] partial sums, when there are `threads` of two each.
+fn hot_max(threads: u64) -> u64 {
+    2 * threads / u64::from(MERGE_PARTIALS_MAX) + 1
+}
