@@ -1,0 +1,471 @@
+//! The checker against brute force, on random small schedules.
+//!
+//! The executor below knows nothing of clocks. It has a host that issues the list in order, and streams that are queues.
+//! Its state is how far each of them is; a step lets the host issue its next operation, or a stream execute the head of its
+//! queue, where the rules of CUDA allow it. An access happens as its operation executes (the read of a pageable upload, as
+//! it is issued). Two accesses to a byte, one a write, *race* if some reachable state has the later one, in the order of
+//! the list, done and the earlier one not. The other order is always possible, since the list itself is a legal order: so
+//! this says the same as "two legal orders of execution disagree about them". All reachable states are visited, and so all
+//! legal interleavings.
+//!
+//! What is not about order (bytes never written, results collected never or twice) is compared with a replay of the list
+//! byte by byte.
+
+use gpu_core::check::{Hazard, HazardKind, check};
+use gpu_core::schedule::{
+    Action, Arg, BufferId, EventId, Launch, Op, Region, Schedule, Space, StreamId, Work,
+};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::collections::{BTreeSet, HashSet};
+
+/// Bytes of every buffer.
+const BYTES: u64 = 4;
+/// One buffer of each kind; regions are drawn from all of them.
+const SPACES: [Space; 6] = [
+    Space::Device,
+    Space::Device,
+    Space::Resident,
+    Space::PinnedUpload,
+    Space::PinnedDownload,
+    Space::Pageable,
+];
+const DEVICE: [u32; 3] = [0, 1, 2];
+const UPLOAD_SOURCES: [u32; 2] = [3, 5];
+const DOWNLOAD_TARGETS: [u32; 2] = [4, 5];
+const HOST: [u32; 3] = [3, 4, 5];
+const STREAMS: u32 = 3;
+const EVENTS: u32 = 3;
+
+/// An access to one byte: buffer, byte, whether it writes, whether it happens as the host issues the operation.
+type Touch = (u32, u64, bool, bool);
+
+/// Half of the regions are whole buffers, so that accesses meet; a few are empty.
+fn region(buffers: &'static [u32]) -> impl Strategy<Value = Region> {
+    let range = prop_oneof![3 => Just((0, BYTES)), 2 => (0..BYTES, 1..=BYTES), 1 => (0..BYTES, Just(0))];
+    (prop::sample::select(buffers), range).prop_map(|(buffer, (offset, bytes))| Region {
+        buffer: BufferId(buffer),
+        offset,
+        bytes: bytes.min(BYTES - offset),
+    })
+}
+
+fn copy(from: &'static [u32], to: &'static [u32]) -> impl Strategy<Value = (Region, Region)> {
+    (region(from), prop::sample::select(to))
+        .prop_map(|(src, buffer)| (src, Region { buffer: BufferId(buffer), ..src }))
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let stream = || (0..STREAMS).prop_map(StreamId);
+    let event = || (0..EVENTS).prop_map(EventId);
+    let upload = (stream(), copy(&UPLOAD_SOURCES, &DEVICE))
+        .prop_map(|(stream, (src, dst))| ("upload", Action::Upload { stream, src, dst }));
+    let download = (stream(), copy(&DEVICE, &DOWNLOAD_TARGETS))
+        .prop_map(|(stream, (src, dst))| ("download", Action::Download { stream, src, dst }));
+    let fill =
+        (stream(), region(&DEVICE)).prop_map(|(stream, dst)| ("fill", Action::Fill { stream, dst, byte: 0 }));
+    let launch = (stream(), region(&DEVICE), region(&DEVICE)).prop_map(|(stream, read, write)| {
+        let mut args = vec![Arg::Write(write), Arg::U32(7)];
+        if !read.overlaps(&write) {
+            args.insert(0, Arg::Read(read));
+        }
+        let launch = Launch { kernel: "kernel".into(), grid: [1, 1], block: 1, args, work: Work::default() };
+        ("launch", Action::Launch { stream, launch })
+    });
+    let record = (stream(), event()).prop_map(|(stream, event)| ("record", Action::Record { stream, event }));
+    let wait = (stream(), event()).prop_map(|(stream, event)| ("wait", Action::Wait { stream, event }));
+    let host_wait = event().prop_map(|event| ("host_wait", Action::HostWait { event }));
+    let host_reads = (prop::sample::select(vec!["fold", "log"]), prop::collection::vec(region(&HOST), 1..=2))
+        .prop_map(|(name, reads)| (name, Action::HostStep { reads, writes: vec![], host_us: 0.0 }));
+    let host_writes = region(&HOST)
+        .prop_map(|region| ("stage", Action::HostStep { reads: vec![], writes: vec![region], host_us: 0.0 }));
+    prop_oneof![
+        3 => upload, 4 => download, 1 => fill, 3 => launch,
+        4 => record, 3 => wait, 3 => host_wait, 3 => host_reads, 2 => host_writes,
+    ]
+    .prop_map(|(name, action)| Op { name: name.into(), batch: None, action })
+}
+
+fn with_ops(ops: Vec<Op>) -> Schedule {
+    let mut schedule = Schedule::new("random");
+    for (i, space) in SPACES.into_iter().enumerate() {
+        schedule.buffer(format!("{space:?}[{i}]"), space, BYTES);
+    }
+    for i in 0..STREAMS {
+        schedule.stream(format!("stream {i}"));
+    }
+    for i in 0..EVENTS {
+        schedule.event(format!("event {i}"));
+    }
+    schedule.ops = ops;
+    schedule
+}
+
+fn schedules() -> impl Strategy<Value = Schedule> {
+    prop::collection::vec(op(), 0..=8).prop_map(with_ops)
+}
+
+fn space(region: &Region) -> Space {
+    SPACES[region.buffer.0 as usize]
+}
+
+/// Everything that an operation touches, byte by byte.
+fn touches(op: &Op) -> Vec<Touch> {
+    let bytes = |region: &Region, writes: bool, at_issue: bool| {
+        let buffer = region.buffer.0;
+        (region.offset..region.offset + region.bytes)
+            .map(|byte| (buffer, byte, writes, at_issue))
+            .collect::<Vec<_>>()
+    };
+    match &op.action {
+        Action::Upload { src, dst, .. } => {
+            [bytes(src, false, space(src) == Space::Pageable), bytes(dst, true, false)].concat()
+        }
+        Action::Download { src, dst, .. } => [bytes(src, false, false), bytes(dst, true, false)].concat(),
+        Action::Fill { dst, .. } => bytes(dst, true, false),
+        Action::Launch { launch, .. } => {
+            let touch = |arg: &Arg| match arg {
+                Arg::Read(region) => bytes(region, false, false),
+                Arg::Write(region) => bytes(region, true, false),
+                Arg::U32(_) | Arg::U64(_) => vec![],
+            };
+            launch.args.iter().flat_map(touch).collect()
+        }
+        Action::HostStep { reads, writes, .. } => {
+            let read = reads.iter().flat_map(|region| bytes(region, false, true));
+            read.chain(writes.iter().flat_map(|region| bytes(region, true, true))).collect()
+        }
+        Action::Record { .. } | Action::Wait { .. } | Action::HostWait { .. } => vec![],
+    }
+}
+
+/// How far the host and each stream are.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct State {
+    issued: usize,
+    executed: Vec<usize>,
+}
+
+struct Executor<'a> {
+    ops: &'a [Op],
+    /// Operations queued on each stream, in order.
+    queues: Vec<Vec<usize>>,
+    /// For each wait, the record that it waits for, if there is one.
+    binding: Vec<Option<usize>>,
+}
+
+impl<'a> Executor<'a> {
+    fn new(schedule: &'a Schedule) -> Self {
+        let ops = &schedule.ops;
+        let queue = |stream| (0..ops.len()).filter(|i| ops[*i].stream() == Some(StreamId(stream))).collect();
+        let records = |op: &Op, event| matches!(op.action, Action::Record { event: own, .. } if own == event);
+        let binding = |i: usize| match ops[i].action {
+            Action::Wait { event, .. } | Action::HostWait { event } => {
+                ops[..i].iter().rposition(|op| records(op, event))
+            }
+            _ => None,
+        };
+        Self {
+            ops,
+            queues: (0..STREAMS).map(queue).collect(),
+            binding: (0..ops.len()).map(binding).collect(),
+        }
+    }
+
+    fn is_executed(&self, state: &State, op: usize) -> bool {
+        match self.ops[op].stream() {
+            Some(stream) => {
+                let queue = &self.queues[stream.0 as usize];
+                queue[..state.executed[stream.0 as usize]].contains(&op)
+            }
+            None => op < state.issued,
+        }
+    }
+
+    fn next(&self, state: &State) -> Vec<State> {
+        let mut next = Vec::new();
+        let is_blocked_by_download = state.issued > 0 && {
+            let last = state.issued - 1;
+            let blocks = matches!(&self.ops[last].action,
+                Action::Download { dst, .. } if space(dst) == Space::Pageable && dst.bytes > 0);
+            blocks && !self.is_executed(state, last)
+        };
+        let is_passed = |wait: usize| self.binding[wait].is_none_or(|record| self.is_executed(state, record));
+        if state.issued < self.ops.len() && !is_blocked_by_download {
+            let is_host_wait = matches!(self.ops[state.issued].action, Action::HostWait { .. });
+            if !is_host_wait || is_passed(state.issued) {
+                next.push(State { issued: state.issued + 1, ..state.clone() });
+            }
+        }
+        for (stream, queue) in self.queues.iter().enumerate() {
+            if let Some(&head) = queue.get(state.executed[stream])
+                && head < state.issued
+                && is_passed(head)
+            {
+                let mut state = state.clone();
+                state.executed[stream] += 1;
+                next.push(state);
+            }
+        }
+        next
+    }
+
+    /// Every state that some legal interleaving passes through.
+    fn states(&self) -> Vec<State> {
+        let start = State { issued: 0, executed: vec![0; self.queues.len()] };
+        let mut seen = HashSet::from([start.clone()]);
+        let mut todo = vec![start];
+        let mut all = Vec::new();
+        while let Some(state) = todo.pop() {
+            todo.extend(self.next(&state).into_iter().filter(|next| seen.insert(next.clone())));
+            all.push(state);
+        }
+        all
+    }
+
+    fn is_done(&self, state: &State, op: usize, at_issue: bool) -> bool {
+        if at_issue { op < state.issued } else { self.is_executed(state, op) }
+    }
+
+    /// Pairs of positions whose execution is not ordered: with everything that they could touch, not only what they do.
+    fn unordered(&self) -> BTreeSet<(usize, usize)> {
+        let mut pairs = BTreeSet::new();
+        for state in self.states() {
+            for (later, earlier) in (0..self.ops.len()).flat_map(|later| (0..later).map(move |i| (later, i)))
+            {
+                if self.is_executed(&state, later) && !self.is_executed(&state, earlier) {
+                    pairs.insert((earlier, later));
+                }
+            }
+        }
+        pairs
+    }
+
+    /// Pairs of operations that race, with what they do: (earlier, earlier writes, later, later writes).
+    fn races(&self) -> BTreeSet<(usize, bool, usize, bool)> {
+        let all: Vec<Vec<Touch>> = self.ops.iter().map(touches).collect();
+        let mut races = BTreeSet::new();
+        for state in self.states() {
+            for later in 0..self.ops.len() {
+                for &(buffer, byte, writes, at_issue) in &all[later] {
+                    if !self.is_done(&state, later, at_issue) {
+                        continue;
+                    }
+                    for (earlier, touched) in all[..later].iter().enumerate() {
+                        for &(other_buffer, other_byte, other_writes, other_at_issue) in touched {
+                            if (buffer, byte) == (other_buffer, other_byte)
+                                && (writes || other_writes)
+                                && !self.is_done(&state, earlier, other_at_issue)
+                            {
+                                races.insert((earlier, other_writes, later, writes));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        races
+    }
+}
+
+/// What the list says byte by byte, whatever the order of execution: (kind, earlier operation, operation).
+fn replay(ops: &[Op]) -> BTreeSet<(HazardKind, Option<usize>, Option<usize>)> {
+    #[derive(Clone, Default)]
+    struct Byte {
+        is_written: bool,
+        download: Option<usize>,
+        readers: Vec<usize>,
+    }
+    let mut memory = vec![vec![Byte::default(); BYTES as usize]; SPACES.len()];
+    for (bytes, space) in memory.iter_mut().zip(SPACES) {
+        bytes.iter_mut().for_each(|byte| byte.is_written = space == Space::Resident);
+    }
+    let mut found = BTreeSet::new();
+    let mut uncollected = BTreeSet::new();
+    for (index, op) in ops.iter().enumerate() {
+        // Reads come before writes in the list of touches, except in a launch, whose arguments do not overlap.
+        for (buffer, at, writes, _) in touches(op) {
+            let byte = &mut memory[buffer as usize][at as usize];
+            if writes {
+                if let (Some(download), true) = (byte.download, byte.readers.is_empty())
+                    && uncollected.insert(download)
+                {
+                    found.insert((HazardKind::Uncollected, Some(download), Some(index)));
+                }
+                let is_download = matches!(op.action, Action::Download { .. });
+                *byte = Byte { is_written: true, download: is_download.then_some(index), readers: vec![] };
+                continue;
+            }
+            if !byte.is_written {
+                found.insert((HazardKind::Uninitialised, None, Some(index)));
+            }
+            if matches!(op.action, Action::HostStep { .. })
+                && byte.download.is_some()
+                && let Some(first) = byte.readers.iter().find(|reader| ops[**reader].name == op.name)
+                && *first != index
+            {
+                found.insert((HazardKind::CollectedTwice, Some(*first), Some(index)));
+            }
+            byte.readers.push(index);
+        }
+    }
+    for byte in memory.iter().flatten() {
+        if let (Some(download), true) = (byte.download, byte.readers.is_empty())
+            && uncollected.insert(download)
+        {
+            found.insert((HazardKind::Uncollected, Some(download), None));
+        }
+    }
+    found
+}
+
+fn is_race(hazard: &Hazard) -> bool {
+    use HazardKind::*;
+    matches!(
+        hazard.kind,
+        ReadAfterWrite | WriteAfterRead | WriteAfterWrite | ReadTooEarly | SourceOverwritten
+    )
+}
+
+/// What the two operations of a race do: (earlier writes, later writes).
+fn roles(kind: HazardKind) -> (bool, bool) {
+    match kind {
+        HazardKind::ReadAfterWrite | HazardKind::ReadTooEarly => (true, false),
+        HazardKind::WriteAfterRead | HazardKind::SourceOverwritten => (false, true),
+        _ => (true, true),
+    }
+}
+
+fn agrees(schedule: &Schedule) -> Result<(), TestCaseError> {
+    let report = check(schedule);
+    let executor = Executor::new(schedule);
+    let races = executor.races();
+
+    // Every reported pair races as reported. Of several earlier operations that race with one, the checker may name only
+    // the last of a chain; but no operation that races is left without a report.
+    let reported: BTreeSet<_> = report
+        .hazards
+        .iter()
+        .filter(|hazard| is_race(hazard))
+        .map(|hazard| {
+            let ((first, second), op) = (roles(hazard.kind), hazard.at.expect("races have a place"));
+            (hazard.earlier.expect("races have two sides"), first, op, second)
+        })
+        .collect();
+    prop_assert!(reported.is_subset(&races), "reported {reported:?}, found {races:?}\n{schedule}{report}");
+    let at = |set: &BTreeSet<(usize, bool, usize, bool)>| -> BTreeSet<_> {
+        set.iter().map(|(_, _, later, writes)| (*later, *writes)).collect()
+    };
+    prop_assert_eq!(at(&reported), at(&races), "\n{}{}", schedule, report);
+
+    let never: BTreeSet<_> = (0..schedule.ops.len())
+        .filter(|i| matches!(schedule.ops[*i].action, Action::Wait { .. } | Action::HostWait { .. }))
+        .filter(|i| executor.binding[*i].is_none())
+        .collect();
+    let reported_never: BTreeSet<_> = report
+        .hazards
+        .iter()
+        .filter(|hazard| hazard.kind == HazardKind::NeverRecorded)
+        .filter_map(|hazard| hazard.at)
+        .collect();
+    prop_assert_eq!(reported_never, never, "\n{}{}", schedule, report);
+
+    use HazardKind::{CollectedTwice, Uncollected, Uninitialised};
+    let reported: BTreeSet<_> = report
+        .hazards
+        .iter()
+        .filter(|hazard| matches!(hazard.kind, CollectedTwice | Uncollected | Uninitialised))
+        .map(|hazard| (hazard.kind, hazard.earlier, hazard.at))
+        .collect();
+    prop_assert_eq!(reported, replay(&schedule.ops), "\n{}{}", schedule, report);
+
+    surplus_agrees(schedule, &executor, &report.surplus.iter().map(|surplus| surplus.at).collect())
+}
+
+/// A wait is surplus exactly if taking it out orders everything as before, also an access that would come right after it.
+fn surplus_agrees(
+    schedule: &Schedule,
+    executor: &Executor<'_>,
+    surplus: &BTreeSet<usize>,
+) -> Result<(), TestCaseError> {
+    for wait in 0..schedule.ops.len() {
+        let action = match schedule.ops[wait].action {
+            Action::Wait { stream, .. } => {
+                Action::Fill { stream, dst: Region { buffer: BufferId(0), offset: 0, bytes: 1 }, byte: 0 }
+            }
+            Action::HostWait { .. } => Action::HostStep { reads: vec![], writes: vec![], host_us: 0.0 },
+            _ => continue,
+        };
+        if executor.binding[wait].is_none() {
+            prop_assert!(!surplus.contains(&wait));
+            continue;
+        }
+        let mut with = schedule.clone();
+        with.ops.insert(wait + 1, Op { name: "probe".into(), batch: None, action });
+        let mut without = with.clone();
+        // A mark of an event that nothing uses takes the place of the wait, so that positions stay.
+        without.events.push("unused".into());
+        let event = EventId(EVENTS);
+        without.ops[wait].action = Action::Record { stream: StreamId(0), event };
+        let does = |op: &Op| {
+            let is_probe = op.name == "probe";
+            let accesses =
+                !matches!(op.action, Action::Record { .. } | Action::Wait { .. } | Action::HostWait { .. });
+            let copies_nothing = matches!(&op.action,
+                Action::Upload { dst, .. } | Action::Download { dst, .. } if dst.bytes == 0);
+            is_probe || (accesses && !copies_nothing)
+        };
+        let order = |schedule: &Schedule| -> BTreeSet<_> {
+            let unordered = Executor::new(schedule).unordered().into_iter();
+            unordered.filter(|(a, b)| does(&schedule.ops[*a]) && does(&schedule.ops[*b])).collect()
+        };
+        let is_same = order(&with) == order(&without);
+        prop_assert_eq!(surplus.contains(&wait), is_same, "wait #{}\n{}", wait, schedule);
+    }
+    Ok(())
+}
+
+/// Seed of this run: `TEST_SEED`, or one that is new each time.
+fn seed() -> u64 {
+    let seed = match std::env::var("TEST_SEED") {
+        Ok(text) => text.parse().expect("TEST_SEED is a decimal number"),
+        Err(_) => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+            now.as_nanos() as u64
+        }
+    };
+    println!("TEST_SEED={seed}");
+    seed
+}
+
+#[test]
+fn the_checker_says_what_brute_force_says() {
+    let seed = seed();
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let config = Config { cases: 20_000, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let kinds = std::cell::RefCell::new(BTreeSet::new());
+    let counts = std::cell::Cell::new((0, 0, 0));
+    let outcome = runner.run(&schedules(), |schedule| {
+        let report = check(&schedule);
+        kinds.borrow_mut().extend(report.hazards.iter().map(|hazard| hazard.kind));
+        let has_race = report.hazards.iter().any(is_race);
+        let (clean, raced, surplus) = counts.get();
+        counts.set((
+            clean + u32::from(report.is_clean() && !schedule.ops.is_empty()),
+            raced + u32::from(has_race),
+            surplus + u32::from(!report.surplus.is_empty()),
+        ));
+        agrees(&schedule)
+    });
+    if let Err(error) = outcome {
+        panic!("TEST_SEED={seed}: {error}");
+    }
+    // The generator reaches everything: a comparison of nothing with nothing would pass too.
+    assert_eq!(kinds.borrow().len(), 9, "all kinds but Malformed: {kinds:?}");
+    let (clean, raced, surplus) = counts.get();
+    println!("{clean} clean, {raced} with a race, {surplus} with a surplus wait");
+    assert!(clean > 200 && raced > 2000 && surplus > 200, "{clean} clean, {raced} raced, {surplus} surplus");
+}
