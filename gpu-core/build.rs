@@ -6,6 +6,9 @@ fn main() {
     kernel_build::Build::new()
         .header_dir("cuda")
         .runtime("cuda/sim/runtime.cpp")
+        .unlisted_module("field_ops", "cuda/field_ops.cu", &[])
+        .unlisted_module("curve_ops_g1", "cuda/curve_ops.cu", &["GROUP_G1"])
+        .unlisted_module("curve_ops_g2", "cuda/curve_ops.cu", &["GROUP_G2"])
         .unlisted_module("sim_probe", "cuda/sim/probe.cu", &[])
         .build();
 }

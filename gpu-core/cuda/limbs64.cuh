@@ -47,7 +47,25 @@ DEV u64 mad_limb(u64* acc, const u64* a, u64 b) {
   return carry;
 }
 
-// acc = (acc + top * 2^(64 N) + m * M) / 2^64 with the m that clears the low word. The result fits N words.
+// acc = (acc + a*b + m*M) / 2^64 with the m that clears the low word. The result fits N words.
+template <class M, int N>
+DEV void mad_reduce_limb(u64* acc, const u64* a, u64 b) {
+  u128 sum = (u128)a[0] * b + acc[0];
+  u64 carry = (u64)(sum >> 64);
+  const u64 m = (u64)sum * M::m0_64();
+  u64 carry_m = (u64)(((u128)m * M::limb(0) + (u64)sum) >> 64);
+#pragma GCC unroll 16
+  for (int j = 1; j < N; j++) {
+    sum = (u128)a[j] * b + acc[j] + carry;
+    carry = (u64)(sum >> 64);
+    const u128 sum_m = (u128)m * M::limb(j) + (u64)sum + carry_m;
+    acc[j - 1] = (u64)sum_m;
+    carry_m = (u64)(sum_m >> 64);
+  }
+  acc[N - 1] = carry + carry_m;
+}
+
+// acc = (acc + top * 2^(64 N) + m*M) / 2^64 with the m that clears the low word. The result fits N words.
 template <class M, int N>
 DEV void reduce_limb(u64* acc, u64 top) {
   const u64 m = acc[0] * M::m0_64();
@@ -61,41 +79,38 @@ DEV void reduce_limb(u64* acc, u64 top) {
   acc[N - 1] = top + carry;
 }
 
+// The products are functions of their own: inlined into a point addition, the compiler runs out of registers and each
+// takes 90 ns instead of 50 (g++ 12, one core of an EPYC server).
+
 // As limbs32::mont_mul.
 template <class M, int N>
-DEV void mont_mul(u64* r, const u64* a, const u64* b) {
+__noinline__ void mont_mul(u64* r, const u64* a, const u64* b) {
   u64 acc[N] = {};
 #pragma GCC unroll 16
-  for (int i = 0; i < N; i++) {
-    const u64 top = mad_limb<N>(acc, a, b[i]);
-    reduce_limb<M, N>(acc, top);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < N; i++) r[i] = acc[i];
+  for (int i = 0; i < N; i++) mad_reduce_limb<M, N>(acc, a, b[i]);
+  memcpy(r, acc, sizeof(acc));
 }
 
 // As limbs32::mont_mul_add.
 template <class M, int N>
-DEV void mont_mul_add(u64* r, const u64* a, const u64* b, const u64* c, const u64* d) {
+__noinline__ void mont_mul_add(u64* r, const u64* a, const u64* b, const u64* c, const u64* d) {
   u64 acc[N] = {};
 #pragma GCC unroll 16
   for (int i = 0; i < N; i++) {
-    u64 top = mad_limb<N>(acc, a, b[i]);
-    top += mad_limb<N>(acc, c, d[i]);
-    reduce_limb<M, N>(acc, top);
+    const u64 top = mad_limb<N>(acc, c, d[i]);
+    mad_reduce_limb<M, N>(acc, a, b[i]);
+    acc[N - 1] += top;
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < N; i++) r[i] = acc[i];
+  memcpy(r, acc, sizeof(acc));
 }
 
 // t[0..2N] = a * b
 template <int N>
-DEV void mul_wide(u64* t, const u64* a, const u64* b) {
+__noinline__ void mul_wide(u64* t, const u64* a, const u64* b) {
   u64 wide[2 * N] = {};
 #pragma GCC unroll 16
   for (int i = 0; i < N; i++) wide[i + N] = mad_limb<N>(wide + i, a, b[i]);
-#pragma GCC unroll 16
-  for (int i = 0; i < 2 * N; i++) t[i] = wide[i];
+  memcpy(t, wide, sizeof(wide));
 }
 
 // t[0..2N] = a^2
@@ -106,10 +121,9 @@ DEV void sqr_wide(u64* t, const u64* a) {
 
 // As limbs32::mont_redc.
 template <class M, int N>
-DEV void mont_redc(u64* r, const u64* t) {
+__noinline__ void mont_redc(u64* r, const u64* t) {
   u64 low[N];
-#pragma GCC unroll 16
-  for (int i = 0; i < N; i++) low[i] = t[i];
+  memcpy(low, t, sizeof(low));
 #pragma GCC unroll 16
   for (int i = 0; i < N; i++) reduce_limb<M, N>(low, 0);
   (void)add<N>(r, low, t + N);
