@@ -380,6 +380,11 @@ impl MsmPlan {
         }
     }
 
+    /// First batch whose results are still on their way when the last batch has been queued.
+    pub fn first_uncollected(&self) -> u32 {
+        self.batch_count - self.result_slot_count()
+    }
+
     /// Rows of digits of a batch: the windows, and one that marks scalars equal to one.
     pub fn digit_rows(&self) -> u32 {
         self.window_count + 1

@@ -60,14 +60,90 @@ struct Events {
     downloaded: Vec<EventId>,
 }
 
-struct Builder<'a> {
-    plan: &'a MsmPlan,
-    schedule: Schedule,
+/// Streams that an MSM is queued on.
+#[derive(Debug, Clone, Copy)]
+pub struct Streams {
+    /// Scalars go up here.
+    pub upload: StreamId,
+    /// Kernels run here.
+    pub compute: StreamId,
+    /// Rows come down here.
+    pub download: StreamId,
+}
+
+impl Streams {
+    /// Declares the three.
+    pub fn declare(schedule: &mut Schedule) -> Self {
+        let (upload, compute) = (schedule.stream("upload"), schedule.stream("compute"));
+        Self { upload, compute, download: schedule.stream("download") }
+    }
+}
+
+/// Where the scalars of an MSM come from.
+#[derive(Debug, Clone, Copy)]
+pub enum ScalarSource {
+    /// From the caller, batch by batch, through the host step [`STAGE`].
+    Staged,
+    /// From device memory that holds all of them, written earlier on the compute stream.
+    Device(Region),
+}
+
+/// An MSM inside a schedule: its buffers and events, from which its operations are pushed.
+///
+/// A schedule of several MSMs declares a part for each, pushes the work of all, and then collects.
+pub struct MsmPart {
+    plan: MsmPlan,
+    prefix: String,
+    source: ScalarSource,
+    streams: Streams,
     buffers: Buffers,
     events: Events,
-    upload: StreamId,
-    compute: StreamId,
-    download: StreamId,
+}
+
+impl std::fmt::Debug for MsmPart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MsmPart({}{:?})", self.prefix, self.plan)
+    }
+}
+
+impl MsmPart {
+    /// Declares the buffers and events of a plan; their names, and those of its host steps, start with `prefix`.
+    pub fn declare(
+        schedule: &mut Schedule,
+        plan: &MsmPlan,
+        prefix: &str,
+        bases: BufferId,
+        source: ScalarSource,
+        streams: Streams,
+    ) -> Self {
+        let buffers = Buffers::declare(plan, schedule, prefix, bases, &source);
+        let events = Events::declare(plan, schedule, prefix, &source);
+        Self { plan: *plan, prefix: prefix.into(), source, streams, buffers, events }
+    }
+
+    /// Pushes the work of every batch, and collects those whose slots are needed again.
+    pub fn push_work(&self, schedule: &mut Schedule) {
+        let mut builder = Builder { part: self, plan: &self.plan, schedule };
+        builder.clear_counts();
+        match self.plan.strategy {
+            Strategy::Hard | Strategy::Deferred { .. } => builder.rows_per_batch(),
+            Strategy::OnDevice => builder.rows_at_end(),
+        }
+    }
+
+    /// Pushes the collection of the batches that [`push_work`](Self::push_work) left.
+    pub fn push_collect(&self, schedule: &mut Schedule) {
+        let mut builder = Builder { part: self, plan: &self.plan, schedule };
+        for batch in self.plan.first_uncollected()..self.plan.batch_count {
+            builder.collect(batch);
+        }
+    }
+}
+
+struct Builder<'a> {
+    part: &'a MsmPart,
+    plan: &'a MsmPlan,
+    schedule: &'a mut Schedule,
 }
 
 /// The bases' buffer in every schedule of [`build`]: the caller binds it.
@@ -75,25 +151,27 @@ pub const BASES: BufferId = BufferId(0);
 
 /// Builds the schedule of a plan. Nothing runs.
 pub fn build(plan: &MsmPlan) -> Schedule {
-    let mut builder = Builder::new(plan);
-    builder.clear_counts();
-    match plan.strategy {
-        Strategy::Hard | Strategy::Deferred { .. } => builder.rows_per_batch(),
-        Strategy::OnDevice => builder.rows_at_end(),
-    }
-    builder.schedule
+    let (word, batches) = (plan.group.word(), plan.batch_count);
+    let mut schedule =
+        Schedule::new(format!("msm {word} n={} batches={batches} {}", plan.base_count, plan.strategy));
+    let bases = schedule.buffer("bases", Space::Resident, plan.base_count * plan.group.affine_bytes());
+    assert_eq!(bases, BASES, "the bases are the first buffer");
+    let streams = Streams::declare(&mut schedule);
+    let part = MsmPart::declare(&mut schedule, plan, "", bases, ScalarSource::Staged, streams);
+    part.push_work(&mut schedule);
+    part.push_collect(&mut schedule);
+    schedule
 }
 
-impl<'a> Builder<'a> {
+impl Builder<'_> {
     /// Every batch is reduced and brought down; its slot is collected when it is needed again.
     fn rows_per_batch(&mut self) {
-        let (plan, slots) = (self.plan, self.plan.slot_count());
-        let mut collected = 0;
-        for batch in 0..plan.batch_count {
+        let slots = self.plan.slot_count();
+        for batch in 0..self.plan.batch_count {
             // The slot of this batch is free once the batch that last filled it has been folded.
+            let collected = (batch + 1).saturating_sub(slots);
             if batch >= slots {
                 self.collect(batch - slots);
-                collected = batch - slots + 1;
             }
             self.send(batch);
             self.sort(batch);
@@ -104,17 +182,14 @@ impl<'a> Builder<'a> {
             self.reduce(batch);
             self.bring(batch);
         }
-        for batch in collected..plan.batch_count {
-            self.collect(batch);
-        }
     }
 
     /// Buckets stay; the host waits for nothing but a free slot for the next scalars, and at the end.
     fn rows_at_end(&mut self) {
         let (plan, slots) = (self.plan, self.plan.slot_count());
         for batch in 0..plan.batch_count {
-            if batch >= slots {
-                let event = self.events.recoded[self.slot(batch)];
+            if batch >= slots && matches!(self.part.source, ScalarSource::Staged) {
+                let event = self.part.events.recoded[self.slot(batch)];
                 self.schedule.push("scalars_recoded", Some(batch - slots), Action::HostWait { event });
             }
             self.send(batch);
@@ -124,31 +199,7 @@ impl<'a> Builder<'a> {
         if let Some(last) = plan.batch_count.checked_sub(1) {
             self.reduce(last);
             self.bring(last);
-            self.collect(last);
         }
-    }
-
-    fn new(plan: &'a MsmPlan) -> Self {
-        let (word, batches) = (plan.group.word(), plan.batch_count);
-        let name = format!("msm {word} n={} batches={batches} {}", plan.base_count, plan.strategy);
-        let mut schedule = Schedule::new(name);
-        let buffers = Buffers::declare(plan, &mut schedule);
-        let upload = schedule.stream("upload");
-        let compute = schedule.stream("compute");
-        let download = schedule.stream("download");
-        let (slots, result_slots) = (plan.slot_count(), plan.result_slot_count());
-        // The host waits for a batch's scalars to be read only where it waits for no later mark of that batch.
-        let recoded_slots = if plan.strategy == Strategy::OnDevice { slots } else { 0 };
-        let mut ring = |name: &str, slots| {
-            (0..slots).map(|slot| schedule.event(format!("{name}[{slot}]"))).collect::<Vec<_>>()
-        };
-        let events = Events {
-            uploaded: ring("uploaded", slots),
-            recoded: ring("recoded", recoded_slots),
-            reduced: ring("reduced", result_slots),
-            downloaded: ring("downloaded", result_slots),
-        };
-        Self { plan, schedule, buffers, events, upload, compute, download }
     }
 
     /// Slot of the scalars of a batch.
@@ -167,7 +218,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The first `bytes` of a buffer.
-    fn part(&self, buffer: BufferId, bytes: u64) -> Region {
+    fn first(&self, buffer: BufferId, bytes: u64) -> Region {
         Region { buffer, offset: 0, bytes }
     }
 
@@ -178,7 +229,7 @@ impl<'a> Builder<'a> {
     fn launch(&mut self, kernel: String, batch: u32, grid: [u64; 2], block: u32, args: Vec<Arg>, work: Work) {
         let grid = grid.map(|blocks| u32::try_from(blocks).expect("a plan's grids fit 32 bits"));
         let launch = Launch { kernel: kernel.clone().into(), grid, block, args, work };
-        self.schedule.push(kernel, Some(batch), Action::Launch { stream: self.compute, launch });
+        self.schedule.push(kernel, Some(batch), Action::Launch { stream: self.part.streams.compute, launch });
     }
 
     fn record(&mut self, name: &'static str, batch: u32, stream: StreamId, event: EventId) {
@@ -192,34 +243,51 @@ impl<'a> Builder<'a> {
     /// Counters start at zero; scattering takes each of them back to zero, so this is done once.
     fn clear_counts(&mut self) {
         if self.plan.batch_count > 0 {
-            let dst = self.whole(self.buffers.counts);
-            self.schedule.push("clear_counts", None, Action::Fill { stream: self.compute, dst, byte: 0 });
+            let dst = self.whole(self.part.buffers.counts);
+            self.schedule.push(
+                "clear_counts",
+                None,
+                Action::Fill { stream: self.part.streams.compute, dst, byte: 0 },
+            );
         }
     }
 
+    /// Brings the scalars of a batch to the device, if they are not there.
     fn send(&mut self, batch: u32) {
+        if let ScalarSource::Device(_) = self.part.source {
+            return;
+        }
         let (slot, bytes) = (self.slot(batch), 32 * self.batch_len(batch));
-        let src = self.part(self.buffers.scalars_host[slot], bytes);
-        let dst = self.part(self.buffers.scalars[slot], bytes);
+        let src = self.first(self.part.buffers.scalars_host[slot], bytes);
+        let dst = self.first(self.part.buffers.scalars[slot], bytes);
         let host_us = bytes as f64 / 10e3; // 10 GB/s through one core
         let stage = Action::HostStep { reads: vec![], writes: vec![src], host_us };
-        self.schedule.push(STAGE, Some(batch), stage);
-        self.schedule.push("upload_scalars", Some(batch), Action::Upload { stream: self.upload, src, dst });
-        let event = self.events.uploaded[slot];
-        self.record("scalars_uploaded", batch, self.upload, event);
-        self.wait("scalars_uploaded", batch, self.compute, event);
+        self.schedule.push(self.host_step(STAGE), Some(batch), stage);
+        self.schedule.push(
+            "upload_scalars",
+            Some(batch),
+            Action::Upload { stream: self.part.streams.upload, src, dst },
+        );
+        let event = self.part.events.uploaded[slot];
+        self.record("scalars_uploaded", batch, self.part.streams.upload, event);
+        self.wait("scalars_uploaded", batch, self.part.streams.compute, event);
     }
 
     /// Scalars to entries sorted by bucket: a counting sort.
     fn sort(&mut self, batch: u32) {
         let (plan, len) = (self.plan, self.batch_len(batch));
         let (rows, total) = (u64::from(plan.digit_rows()), plan.bucket_total());
-        let scalars = self.part(self.buffers.scalars[self.slot(batch)], 32 * len);
-        let digits = self.part(self.buffers.digits, 4 * rows * len);
-        let counts = self.whole(self.buffers.counts);
-        let offsets = self.whole(self.buffers.offsets);
-        let tile_sums = self.whole(self.buffers.tile_sums);
-        let entries = self.part(self.buffers.entries, 4 * len * u64::from(plan.window_count));
+        let scalars = match self.part.source {
+            ScalarSource::Staged => self.first(self.part.buffers.scalars[self.slot(batch)], 32 * len),
+            ScalarSource::Device(all) => {
+                Region { offset: all.offset + 32 * plan.batch(batch).start, bytes: 32 * len, ..all }
+            }
+        };
+        let digits = self.first(self.part.buffers.digits, 4 * rows * len);
+        let counts = self.whole(self.part.buffers.counts);
+        let offsets = self.whole(self.part.buffers.offsets);
+        let tile_sums = self.whole(self.part.buffers.tile_sums);
+        let entries = self.first(self.part.buffers.entries, 4 * len * u64::from(plan.window_count));
         let (n, w) = (Arg::U32(len as u32), Arg::U32(plan.window_bits));
         let (windows, buckets) = (Arg::U32(plan.window_count), Arg::U32(plan.bucket_count));
         let moved = |bytes: u64| Work { bytes: bytes as f64, ..Work::default() };
@@ -231,8 +299,10 @@ impl<'a> Builder<'a> {
         let per_scalar = [len.div_ceil(u64::from(THREADS)), 1];
         let args = vec![Arg::Write(digits), Arg::Read(scalars), n, w, windows];
         self.launch(recode.into(), batch, per_scalar, THREADS, args, moved(len * (32 + 4 * rows)));
-        if plan.strategy == Strategy::OnDevice && batch + plan.slot_count() < plan.batch_count {
-            self.record("scalars_recoded", batch, self.compute, self.events.recoded[self.slot(batch)]);
+        // A mark that somebody waits for: the batch that needs the slot next.
+        if !self.part.events.recoded.is_empty() && batch + plan.slot_count() < plan.batch_count {
+            let event = self.part.events.recoded[self.slot(batch)];
+            self.record("scalars_recoded", batch, self.part.streams.compute, event);
         }
 
         let per_digit = [len.div_ceil(u64::from(THREADS)), rows];
@@ -259,16 +329,17 @@ impl<'a> Builder<'a> {
         let (plan, range) = (self.plan, self.plan.batch(batch));
         let len = range.end - range.start;
         let affine = plan.group.affine_bytes();
-        let bases = Region { buffer: self.buffers.bases, offset: range.start * affine, bytes: len * affine };
+        let bases =
+            Region { buffer: self.part.buffers.bases, offset: range.start * affine, bytes: len * affine };
         let entry_count = len * u64::from(plan.window_count);
-        let entries = self.part(self.buffers.entries, 4 * entry_count);
-        let offsets = self.whole(self.buffers.offsets);
+        let entries = self.first(self.part.buffers.entries, 4 * entry_count);
+        let offsets = self.whole(self.part.buffers.offsets);
         let threads = entry_count.div_ceil(u64::from(plan.entries_per_thread));
         let partial_bytes = threads * plan.group.xyzz_bytes();
-        let heads = self.part(self.buffers.heads, partial_bytes);
-        let tails = self.part(self.buffers.tails, partial_bytes);
-        let buckets = self.whole(self.buffers.buckets);
-        let hot = self.whole(self.buffers.hot);
+        let heads = self.first(self.part.buffers.heads, partial_bytes);
+        let tails = self.first(self.part.buffers.tails, partial_bytes);
+        let buckets = self.whole(self.part.buffers.buckets);
+        let hot = self.whole(self.part.buffers.hot);
         let total = Arg::U32(plan.bucket_total() as u32);
         let per_thread = Arg::U32(plan.entries_per_thread);
         let (add, add_affine) = (plan.group.add_muls(), plan.group.add_affine_muls());
@@ -296,7 +367,7 @@ impl<'a> Builder<'a> {
         self.schedule.push(
             "clear_hot",
             Some(batch),
-            Action::Fill { stream: self.compute, dst: hot_count, byte: 0 },
+            Action::Fill { stream: self.part.streams.compute, dst: hot_count, byte: 0 },
         );
         let args = vec![
             Arg::Write(buckets),
@@ -333,14 +404,14 @@ impl<'a> Builder<'a> {
 
     /// The device-side edge: `rows` may still be on its way down for the batch before.
     fn wait_rows_free(&mut self, batch: u32) {
-        let event = self.events.downloaded[self.result_slot(batch - 1)];
-        self.wait("rows_free", batch, self.compute, event);
+        let event = self.part.events.downloaded[self.result_slot(batch - 1)];
+        self.wait("rows_free", batch, self.part.streams.compute, event);
     }
 
     /// Buckets to rows.
     fn reduce(&mut self, batch: u32) {
         let plan = self.plan;
-        let (rows, buckets) = (self.whole(self.buffers.rows), self.whole(self.buffers.buckets));
+        let (rows, buckets) = (self.whole(self.part.buffers.rows), self.whole(self.part.buffers.buckets));
         let (windows, bits) = (plan.window_count, plan.window_bits);
         let args = vec![
             Arg::Write(rows),
@@ -362,26 +433,35 @@ impl<'a> Builder<'a> {
 
     fn bring(&mut self, batch: u32) {
         let slot = self.result_slot(batch);
-        let (reduced, downloaded) = (self.events.reduced[slot], self.events.downloaded[slot]);
-        self.record("rows_reduced", batch, self.compute, reduced);
-        self.wait("rows_reduced", batch, self.download, reduced);
-        let (src, dst) = (self.whole(self.buffers.rows), self.whole(self.buffers.rows_host[slot]));
+        let (reduced, downloaded) = (self.part.events.reduced[slot], self.part.events.downloaded[slot]);
+        self.record("rows_reduced", batch, self.part.streams.compute, reduced);
+        self.wait("rows_reduced", batch, self.part.streams.download, reduced);
+        let (src, dst) = (self.whole(self.part.buffers.rows), self.whole(self.part.buffers.rows_host[slot]));
         self.schedule.push(
             "download_rows",
             Some(batch),
-            Action::Download { stream: self.download, src, dst },
+            Action::Download { stream: self.part.streams.download, src, dst },
         );
-        self.record("rows_downloaded", batch, self.download, downloaded);
+        self.record("rows_downloaded", batch, self.part.streams.download, downloaded);
     }
 
     fn collect(&mut self, batch: u32) {
         let slot = self.result_slot(batch);
-        let event = self.events.downloaded[slot];
+        let event = self.part.events.downloaded[slot];
         self.schedule.push("rows_downloaded", Some(batch), Action::HostWait { event });
-        let reads = vec![self.whole(self.buffers.rows_host[slot])];
+        let reads = vec![self.whole(self.part.buffers.rows_host[slot])];
         let adds = self.plan.rows_total() as f64 + 256.0;
         let host_us = adds * self.plan.group.add_muls() * 0.04; // 40 ns a multiplication
-        self.schedule.push(FOLD, Some(batch), Action::HostStep { reads, writes: vec![], host_us });
+        self.schedule.push(
+            self.host_step(FOLD),
+            Some(batch),
+            Action::HostStep { reads, writes: vec![], host_us },
+        );
+    }
+
+    /// Name of a host step of this MSM.
+    fn host_step(&self, name: &str) -> String {
+        format!("{}{name}", self.part.prefix)
     }
 
     /// A kernel that is compiled once per group.
@@ -391,25 +471,37 @@ impl<'a> Builder<'a> {
 }
 
 impl Buffers {
-    fn declare(plan: &MsmPlan, schedule: &mut Schedule) -> Self {
-        let (len, slots) = (plan.batch_len_max(), plan.slot_count());
+    fn declare(
+        plan: &MsmPlan,
+        schedule: &mut Schedule,
+        prefix: &str,
+        bases: BufferId,
+        source: &ScalarSource,
+    ) -> Self {
+        let len = plan.batch_len_max();
         let xyzz = plan.group.xyzz_bytes();
-        let bases = schedule.buffer("bases", Space::Resident, plan.base_count * plan.group.affine_bytes());
-        assert_eq!(bases, BASES, "the bases are the first buffer");
-        let mut secrets = |name: &str, space| {
-            let slot = |slot| schedule.secret_buffer(format!("{name}[{slot}]"), space, 32 * len);
+        let mut scalar_ring = |name: &str, space| {
+            let slots = match source {
+                ScalarSource::Staged => plan.slot_count(),
+                ScalarSource::Device(_) => 0,
+            };
+            let slot = |slot| schedule.secret_buffer(format!("{prefix}{name}[{slot}]"), space, 32 * len);
             (0..slots).map(slot).collect::<Vec<_>>()
         };
-        let scalars_host = secrets("scalars_host", Space::PinnedUpload);
-        let scalars = secrets("scalars", Space::Device);
+        let scalars_host = scalar_ring("scalars_host", Space::PinnedUpload);
+        let scalars = scalar_ring("scalars", Space::Device);
         let rows_bytes = plan.rows_total() * xyzz;
         let rows_host = (0..plan.result_slot_count())
-            .map(|slot| schedule.buffer(format!("rows_host[{slot}]"), Space::PinnedDownload, rows_bytes))
+            .map(|slot| {
+                schedule.buffer(format!("{prefix}rows_host[{slot}]"), Space::PinnedDownload, rows_bytes)
+            })
             .collect();
-        let digits = schedule.secret_buffer("digits", Space::Device, 4 * u64::from(plan.digit_rows()) * len);
-        let entries = schedule.secret_buffer("entries", Space::Device, 4 * plan.entries_max());
+        let mut secret =
+            |name: &str, bytes| schedule.secret_buffer(format!("{prefix}{name}"), Space::Device, bytes);
+        let digits = secret("digits", 4 * u64::from(plan.digit_rows()) * len);
+        let entries = secret("entries", 4 * plan.entries_max());
         let total = plan.bucket_total();
-        let mut device = |name: &str, bytes| schedule.buffer(name, Space::Device, bytes);
+        let mut device = |name: &str, bytes| schedule.buffer(format!("{prefix}{name}"), Space::Device, bytes);
         let partials = plan.accumulate_threads_max();
         Self {
             bases,
@@ -426,6 +518,27 @@ impl Buffers {
             buckets: device("buckets", total * xyzz),
             rows: device("rows", rows_bytes),
             rows_host,
+        }
+    }
+}
+
+impl Events {
+    fn declare(plan: &MsmPlan, schedule: &mut Schedule, prefix: &str, source: &ScalarSource) -> Self {
+        let mut ring = |name: &str, slots| {
+            (0..slots).map(|slot| schedule.event(format!("{prefix}{name}[{slot}]"))).collect::<Vec<_>>()
+        };
+        let slots = match source {
+            ScalarSource::Staged => plan.slot_count(),
+            ScalarSource::Device(_) => 0,
+        };
+        // The host waits for a batch's scalars to be read only where it waits for no later mark of that batch.
+        let recoded_slots = if plan.strategy == Strategy::OnDevice { slots } else { 0 };
+        let result_slots = plan.result_slot_count();
+        Self {
+            uploaded: ring("uploaded", slots),
+            recoded: ring("recoded", recoded_slots),
+            reduced: ring("reduced", result_slots),
+            downloaded: ring("downloaded", result_slots),
         }
     }
 }
