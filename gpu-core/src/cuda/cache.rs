@@ -1,9 +1,10 @@
 //! Compiled kernels on disk, so that only the first start of a version on a machine compiles.
 //!
-//! An entry's name is a hash of everything that decides the machine code: sources, headers, options (the chip is one),
-//! compiler version. An entry's content begins with the hash of the rest, so a file that was cut short or damaged is
-//! compiled again. Files appear by renaming, so processes that start together never read half of one. The cache only
-//! ever saves time: a directory that cannot be used is warned about once, and kernels are compiled.
+//! An entry's name is a hash of everything that decides the machine code: sources, headers, options (the chip
+//! is one), compiler version. An entry's content begins with the hash of the rest, so a file that was cut
+//! short or damaged is compiled again. Files appear by renaming, so processes that start together never read
+//! half of one. The cache only ever saves time: a directory that cannot be used is warned about once, and
+//! kernels are compiled.
 
 use crate::Result;
 use crate::kernel::ModuleSource;
@@ -24,7 +25,8 @@ pub struct KernelCache {
 }
 
 impl KernelCache {
-    /// The user's cache: `$GPU_GROTH16_CACHE/kernels`, else `gpu-groth16/kernels` in the platform's cache directory.
+    /// The user's cache: `$GPU_GROTH16_CACHE/kernels`, else `gpu-groth16/kernels` in the platform's cache
+    /// directory.
     pub fn from_env() -> Self {
         let root = match std::env::var_os(CACHE_ENV) {
             Some(root) if root.is_empty() => None,

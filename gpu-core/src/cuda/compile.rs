@@ -1,6 +1,8 @@
-//! From a module's source to machine code for one chip, by NVRTC; and what the machine code takes of the chip.
+//! From a module's source to machine code for one chip, by NVRTC; and what the machine code takes of the
+//! chip.
 //!
-//! Needs the compiler alone, no driver and no device: machines without a GPU compile every kernel for every chip.
+//! Needs the compiler alone, no driver and no device: machines without a GPU compile every kernel for every
+//! chip.
 
 use super::library::require_compiler;
 use crate::Result;
@@ -53,8 +55,8 @@ pub fn options(source: &ModuleSource, arch: &str) -> Vec<String> {
 /// Compiles a module to a cubin for exactly `arch`, such as `sm_90`.
 ///
 /// # Errors
-/// [`GpuError::NoCompiler`]; [`GpuError::Compile`] with the compiler's whole log, or, for a chip that this NVRTC does not
-/// know, with both versions and what to do.
+/// [`GpuError::NoCompiler`]; [`GpuError::Compile`] with the compiler's whole log, or, for a chip that this
+/// NVRTC does not know, with both versions and what to do.
 pub fn compile(source: &ModuleSource, arch: &str) -> Result<Vec<u8>> {
     Ok(translate(source, arch, &options(source, arch))?.image)
 }
@@ -173,8 +175,8 @@ fn c_text(bytes: &[c_char]) -> String {
     String::from_utf8_lossy(&bytes).trim_end().to_string()
 }
 
-/// Reads the assembler's `-v` report. `None` if it has a line of a known kind that does not read as expected: a snapshot
-/// must not silently miss a number because a new version words it differently.
+/// Reads the assembler's `-v` report. `None` if it has a line of a known kind that does not read as expected:
+/// a snapshot must not silently miss a number because a new version words it differently.
 ///
 /// ```text
 /// ptxas info    : Compiling entry function 'k' for 'sm_90'

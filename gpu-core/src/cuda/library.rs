@@ -1,8 +1,8 @@
 //! Are the driver and the compiler there, and new enough?
 //!
-//! Both are loaded when they are first asked for, so that the program starts on a machine that has neither. The
-//! bindings panic on a missing library or symbol; so everything that this crate calls is looked up here first, and
-//! what is missing becomes an error that names it.
+//! Both are loaded when they are first asked for, so that the program starts on a machine that has neither.
+//! The bindings panic on a missing library or symbol; so everything that this crate calls is looked up here
+//! first, and what is missing becomes an error that names it.
 
 use crate::Result;
 use crate::error::GpuError;
@@ -71,7 +71,8 @@ const COMPILER_SYMBOLS: &[&str] = &[
 /// Whether the driver can be called. A success is remembered, a failure is looked into again.
 ///
 /// # Errors
-/// [`GpuError::NoDriver`] with the names looked for and what the loader said, or the functions that the driver lacks.
+/// [`GpuError::NoDriver`] with the names looked for and what the loader said, or the functions that the
+/// driver lacks.
 pub(super) fn require_driver() -> Result<()> {
     static FOUND: OnceLock<()> = OnceLock::new();
     if FOUND.get().is_some() {
@@ -84,7 +85,8 @@ pub(super) fn require_driver() -> Result<()> {
     }
     let is_missing = |name: &&&str| {
         let symbol = CString::new(**name).expect("symbol names have no NUL");
-        // SAFETY: the library is present (above), so `culib` does not panic; the address is only compared, never called.
+        // SAFETY: the library is present (above), so `culib` does not panic; the address is only compared,
+        // never called.
         unsafe { driver::sys::culib().get::<*const c_void>(symbol.as_bytes_with_nul()).is_err() }
     };
     let missing: Vec<&str> = DRIVER_SYMBOLS.iter().filter(is_missing).copied().collect();
@@ -113,7 +115,8 @@ pub(super) fn require_compiler() -> Result<()> {
     }
     let is_missing = |name: &&&str| {
         let symbol = CString::new(**name).expect("symbol names have no NUL");
-        // SAFETY: the library is present (above), so `culib` does not panic; the address is only compared, never called.
+        // SAFETY: the library is present (above), so `culib` does not panic; the address is only compared,
+        // never called.
         unsafe { nvrtc::sys::culib().get::<*const c_void>(symbol.as_bytes_with_nul()).is_err() }
     };
     let missing: Vec<&str> = COMPILER_SYMBOLS.iter().filter(is_missing).copied().collect();
@@ -128,8 +131,8 @@ pub(super) fn require_compiler() -> Result<()> {
 /// The loader's own words on why a library does not load: the bindings keep only that none did.
 fn loader_says(name: &str) -> String {
     let name = CString::new(name).expect("library names have no NUL");
-    // SAFETY: the name is a C string; loading runs initialisers, as above. `dlerror` gives this thread's last message or
-    // null; it is copied before the next call of the loader.
+    // SAFETY: the name is a C string; loading runs initialisers, as above. `dlerror` gives this thread's last
+    // message or null; it is copied before the next call of the loader.
     unsafe {
         if libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL).is_null() {
             let text = libc::dlerror();

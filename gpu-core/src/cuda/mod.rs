@@ -1,12 +1,12 @@
 //! The CUDA device: the driver API behind [`Backend`], and kernels compiled by NVRTC for the exact chip.
 //!
-//! The driver and the compiler are loaded when they are first asked for ([`device_count`], [`compile::compile`]); a
-//! machine without them gets an error that says what was looked for. Nothing here waits or tracks on its own: order is
-//! the schedule's, and the only hidden wait is the one of an allocation.
+//! The driver and the compiler are loaded when they are first asked for ([`device_count`],
+//! [`compile::compile`]); a machine without them gets an error that says what was looked for. Nothing here
+//! waits or tracks on its own: order is the schedule's, and the only hidden wait is the one of an allocation.
 //!
-//! An operation that a kernel or copy breaks *while it executes* (an illegal address) takes the context with it: CUDA
-//! then fails every later call of the process on that device with the same error. Refused operations (memory, launch
-//! limits, bad images) leave nothing behind.
+//! An operation that a kernel or copy breaks *while it executes* (an illegal address) takes the context with
+//! it: CUDA then fails every later call of the process on that device with the same error. Refused operations
+//! (memory, launch limits, bad images) leave nothing behind.
 
 pub mod cache;
 pub mod compile;
@@ -43,7 +43,8 @@ pub fn device_count() -> Result<usize> {
 pub struct CudaBackend {
     info: DeviceInfo,
     context: Context,
-    /// Allocates and frees, in its own order; synchronised after each allocation, so that memory is usable on all streams.
+    /// Allocates and frees, in its own order; synchronised after each allocation, so that memory is usable on
+    /// all streams.
     housekeeping: sys::CUstream,
     /// The device's pool, where it has one. Kept from giving memory back at every synchronisation.
     pool: Option<sys::CUmemoryPool>,
@@ -51,8 +52,8 @@ pub struct CudaBackend {
     cache: KernelCache,
 }
 
-// SAFETY: the handles are the driver's, which any thread may use once the context is current on it; every method makes it
-// so. The driver locks its own state.
+// SAFETY: the handles are the driver's, which any thread may use once the context is current on it; every
+// method makes it so. The driver locks its own state.
 unsafe impl Send for CudaBackend {}
 // SAFETY: as above.
 unsafe impl Sync for CudaBackend {}
@@ -70,7 +71,8 @@ impl Context {
         Ok(Self { device, handle: unsafe { result::primary_ctx::retain(device)? } })
     }
 
-    /// Makes it current on this thread. Cheap, so every call does; threads of a pool keep what the last call left.
+    /// Makes it current on this thread. Cheap, so every call does; threads of a pool keep what the last call
+    /// left.
     fn bind(&self) -> Result<(), DriverError> {
         // SAFETY: retained until `self` is dropped.
         unsafe { result::ctx::set_current(self.handle) }
@@ -79,7 +81,8 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: retained once, in `retain`. All that lives in it is destroyed before it, by `CudaBackend::drop`.
+        // SAFETY: retained once, in `retain`. All that lives in it is destroyed before it, by
+        // `CudaBackend::drop`.
         warn_failed("release of the context", unsafe { result::primary_ctx::release(self.device) });
     }
 }
@@ -105,7 +108,7 @@ impl CudaBackend {
 
     fn open(ordinal: usize) -> Result<Self, DriverError> {
         let device = result::device::get(ordinal as i32)?;
-        // SAFETY (of the queries below): `device` came from the driver.
+        // SAFETY: `device` came from the driver.
         let attribute = |which| unsafe { result::device::get_attribute(device, which) };
         let limit = |which| attribute(which).map(|value| value as u32);
         let major = limit(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
@@ -130,8 +133,8 @@ impl CudaBackend {
             _ => Some(unsafe { result::device::get_default_mem_pool(device)? }),
         };
         if let Some(pool) = pool {
-            // The default threshold is 0: each synchronisation would give unused memory back to the driver, and
-            // whatever is measured across one would measure the allocator.
+            // The default threshold is 0: each synchronisation would give unused memory back to the driver,
+            // and whatever is measured across one would measure the allocator.
             let mut threshold = u64::MAX;
             let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
             // SAFETY: this attribute is a 64-bit number.
@@ -171,8 +174,8 @@ impl CudaBackend {
 
     /// One attempt; the context is current.
     fn allocate(&self, bytes: usize) -> Result<sys::CUdeviceptr, DriverError> {
-        // SAFETY: pool and stream live as long as `self`; `bytes` is not 0. The wait makes the memory usable on every
-        // stream; if it fails the device is lost, and the memory with it.
+        // SAFETY: pool and stream live as long as `self`; `bytes` is not 0. The wait makes the memory usable
+        // on every stream; if it fails the device is lost, and the memory with it.
         unsafe {
             let Some(pool) = self.pool else { return result::malloc_sync(bytes) };
             let ptr = result::mem_pool::alloc_async(pool, bytes, self.housekeeping)?;
@@ -231,7 +234,8 @@ impl Backend for CudaBackend {
             return Err(refuse(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)));
         }
         let allocated = self.allocate(bytes as usize).or_else(|error| match error.0 {
-            // What other pools or `cuMemAlloc` users could have may be held by ours, in pieces of other sizes.
+            // What other pools or `cuMemAlloc` users could have may be held by ours, in pieces of other
+            // sizes.
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => self.trim().and_then(|()| self.allocate(bytes as usize)),
             _ => Err(error),
         });
@@ -239,8 +243,8 @@ impl Backend for CudaBackend {
     }
 
     unsafe fn free_device(&self, ptr: DevicePtr, _bytes: u64) {
-        // SAFETY: the caller's contract: ours, freed once, in no queued operation. Stream order of the housekeeping stream
-        // puts the free before any allocation that reuses the memory.
+        // SAFETY: the caller's contract: ours, freed once, in no queued operation. Stream order of the
+        // housekeeping stream puts the free before any allocation that reuses the memory.
         let freed = self.context.bind().and_then(|()| unsafe {
             match self.pool {
                 Some(_) => result::free_async(ptr.0, self.housekeeping),
@@ -255,7 +259,8 @@ impl Backend for CudaBackend {
         self.bind(&op)?;
         let refuse =
             |free_bytes| GpuError::OutOfMemory { op: op.clone(), needed_bytes: bytes as u64, free_bytes };
-        // Page-locked memory cannot be swapped out: the kernel ends processes rather than refuse, so we refuse.
+        // Page-locked memory cannot be swapped out: the kernel ends processes rather than refuse, so we
+        // refuse.
         if let Some(free_bytes) = host_free_bytes().filter(|free_bytes| bytes as u64 > *free_bytes) {
             return Err(refuse(free_bytes));
         }
@@ -304,7 +309,8 @@ impl Backend for CudaBackend {
     fn create_event(&self, name: &str) -> Result<RawEvent> {
         let op = format!("event {name}");
         self.bind(&op)?;
-        // Default flags: with timing, and a host wait that spins rather than sleeps (the latency is what we measure).
+        // Default flags: with timing, and a host wait that spins rather than sleeps (the latency is what we
+        // measure).
         match result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT) {
             Ok(event) => Ok(RawEvent(event as u64)),
             Err(error) => Err(driver_error(op, error)),
@@ -319,7 +325,8 @@ impl Backend for CudaBackend {
 
     unsafe fn upload(&self, op: &str, stream: RawStream, dst: DevicePtr, src: HostSpan) -> Result<()> {
         self.bind(op)?;
-        // SAFETY: the caller's contract: `dst` holds the bytes, both ends stay alive until the copy has executed.
+        // SAFETY: the caller's contract: `dst` holds the bytes, both ends stay alive until the copy has
+        // executed.
         let copied = unsafe {
             sys::cuMemcpyHtoDAsync_v2(dst.0, src.ptr.cast_const().cast(), src.bytes, cu_stream(stream))
                 .result()
@@ -362,8 +369,9 @@ impl Backend for CudaBackend {
                 LaunchArg::U64(value) => (value as *const u64).cast_mut().cast(),
             })
             .collect();
-        // SAFETY: the handle is a kernel of a module that lives as long as `self`; the caller has matched number, order and
-        // types of the arguments with its signature, so each pointer is to a value of the size that the driver reads.
+        // SAFETY: the handle is a kernel of a module that lives as long as `self`; the caller has matched
+        // number, order and types of the arguments with its signature, so each pointer is to a value of the
+        // size that the driver reads.
         let launched = unsafe {
             result::launch_kernel(
                 kernel.handle as sys::CUfunction,
@@ -427,7 +435,8 @@ impl Backend for CudaBackend {
 
         let op = format!("loading module {}", source.name);
         self.bind(&op)?;
-        // SAFETY: the context is current; the image is a whole cubin (from the compiler, or its hash matched) and is copied.
+        // SAFETY: the context is current; the image is a whole cubin (from the compiler, or its hash matched)
+        // and is copied.
         let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(|error| {
             let driver =
                 driver_version().map_or("unknown".into(), |(major, minor)| format!("{major}.{minor}"));
@@ -459,9 +468,11 @@ impl Backend for CudaBackend {
 }
 
 impl CudaBackend {
-    /// Makes a copy with pageable memory keep the contract: source read, or target written, when the call returns.
+    /// Makes a copy with pageable memory keep the contract: source read, or target written, when the call
+    /// returns.
     ///
-    /// CUDA's "API synchronization behavior" promises neither for the asynchronous calls: with pageable memory they
+    /// CUDA's "API synchronization behavior" promises neither for the asynchronous calls: with pageable
+    /// memory they
     /// *might* be synchronous with respect to the host. The driver stages large copies and so waits anyway.
     fn finish_pageable(&self, stream: RawStream, host: &HostSpan) -> Result<(), DriverError> {
         match host.space {
