@@ -71,7 +71,7 @@ const size_t STACK_SCALE = 4;  // redzones around every local
 #else
 const size_t STACK_SCALE = 1;
 #endif
-const uint8_t POISON = 0xa5;
+const uint8_t POISON = 0xa5;  // as in gpu-core/src/sim/memory.rs
 const uint64_t POISON_WORD = 0xa5a5a5a5a5a5a5a5ull;
 
 enum State : uint8_t { READY, RUNNING, AT_BARRIER, AT_WARP, DONE };
@@ -156,9 +156,8 @@ void prepare(Context* context, char* stack, size_t bytes, void (*entry)()) {
   // At entry of a function the stack pointer is 8 below a multiple of 16: a return address that is never used.
   void** top = reinterpret_cast<void**>(stack + bytes);
   top[-1] = nullptr;
-  top[-2] = nullptr;
-  top[-3] = reinterpret_cast<void*>(entry);
-  void** saved = top - 3 - SAVED_WORDS;
+  top[-2] = reinterpret_cast<void*>(entry);
+  void** saved = top - 2 - SAVED_WORDS;
   for (size_t i = 0; i < SAVED_WORDS; i++) saved[i] = nullptr;
   context->stack_pointer = saved;
 }

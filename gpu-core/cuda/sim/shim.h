@@ -253,10 +253,13 @@ inline T sim_shfl_xor(uint32_t site, unsigned int mask, T value, unsigned int fl
 inline unsigned int sim_ballot(uint32_t site, unsigned int mask, int predicate) {
   return (unsigned int)sim_warp_meet(SIM_BALLOT, site, mask, predicate != 0, 0);
 }
-inline void sim_syncwarp(uint32_t site, unsigned int mask = 0xffffffffu) { sim_warp_meet(SIM_SYNC, site, mask, 0, 0); }
+struct SimSyncWarp {
+  uint32_t site;
+  void operator()(unsigned int mask = 0xffffffffu) const { sim_warp_meet(SIM_SYNC, site, mask, 0, 0); }
+};
 
 #define __syncthreads() sim_block_barrier(__LINE__)
-#define __syncwarp(...) sim_syncwarp(__LINE__, ##__VA_ARGS__)
+#define __syncwarp(...) SimSyncWarp{__LINE__}(__VA_ARGS__)
 #define __shfl_sync(...) sim_shfl(__LINE__, __VA_ARGS__)
 #define __shfl_up_sync(...) sim_shfl_up(__LINE__, __VA_ARGS__)
 #define __shfl_down_sync(...) sim_shfl_down(__LINE__, __VA_ARGS__)

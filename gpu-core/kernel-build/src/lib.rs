@@ -152,10 +152,11 @@ impl Build {
             .std("c++17")
             .opt_level(3)
             .debug(false)
-            .warnings(false)
+            .warnings(true)
+            .extra_warnings(false)
             .define("SIM", "1")
             .includes(&self.header_dirs)
-            .flags(["-Wall", "-Wno-unknown-pragmas", "-fno-strict-aliasing", "-fvisibility=hidden"])
+            .flags(["-Wno-unknown-pragmas", "-fno-strict-aliasing", "-fvisibility=hidden"])
             .flags(["-fno-exceptions", "-fno-rtti", "-ftls-model=initial-exec"]);
         if let Ok(sanitizers) = env::var("SIM_SANITIZE") {
             if !sanitizers.is_empty() {
