@@ -43,7 +43,7 @@ pub struct Profile {
     pub launch_us: f64,
     /// Host time to queue a copy.
     pub copy_issue_us: f64,
-    /// Host time to record an event or to queue a wait for one.
+    /// Host time to record an event, to queue a wait for one, or to see that one has been reached.
     pub event_us: f64,
     /// Host time from the moment that a mark is reached until a host that waits for it goes on.
     pub host_wait_us: f64,
@@ -136,7 +136,8 @@ impl Profile {
         let work = &launch.work;
         let blocks = f64::from(launch.grid[0]) * f64::from(launch.grid[1]);
         let share = (blocks / f64::from(self.sm_count)).min(1.0);
-        let products_us = if work.fp_muls > 0.0 { work.fp_muls / (self.fp_mul_per_s * share) * 1e6 } else { 0.0 };
+        let products_us =
+            if work.fp_muls > 0.0 { work.fp_muls / (self.fp_mul_per_s * share) * 1e6 } else { 0.0 };
         products_us
             .max(work.chain_muls * self.chain_mul_us)
             .max(work.bytes / self.memory_bytes_per_s * 1e6)
@@ -285,7 +286,11 @@ impl<'a> Model<'a> {
             Some(copy) => self.host_us.max(self.spans[copy].end_us + self.profile.host_wait_us),
             None => self.host_us,
         };
-        self.mark_time(self.issued).map(|reached_us| free_us.max(reached_us))
+        // To queue a wait on a stream takes no waiting.
+        match self.schedule.ops[self.issued].action {
+            Action::HostWait { .. } => self.mark_time(self.issued).map(|reached_us| free_us.max(reached_us)),
+            _ => Some(free_us),
+        }
     }
 
     /// When the mark that an operation waits for is reached, if it is known yet: at once for what waits for none.
@@ -306,6 +311,8 @@ impl<'a> Model<'a> {
         let start_us = self.host_us;
         self.issued += 1;
         let cost_us = match &op.action {
+            // A mark that was reached before is looked at and no more.
+            Action::HostWait { .. } if go_us == start_us => profile.event_us,
             Action::HostWait { .. } => profile.host_wait_us,
             Action::HostStep { host_us, .. } => *host_us,
             Action::Launch { .. } | Action::Fill { .. } => profile.launch_us,
@@ -359,7 +366,8 @@ impl<'a> Model<'a> {
             }
             Action::Upload { src, .. } => {
                 let is_slow = self.is_pageable(src) && !self.is_staged(src);
-                let rate = if is_slow { profile.pageable_up_bytes_per_s } else { profile.pinned_up_bytes_per_s };
+                let rate =
+                    if is_slow { profile.pageable_up_bytes_per_s } else { profile.pinned_up_bytes_per_s };
                 profile.copy_us(src.bytes, rate)
             }
             Action::Download { dst, .. } => {
@@ -453,7 +461,8 @@ impl Timeline {
         }
         let batches: Vec<Span> = batches.into_values().collect();
         let gaps = batches.windows(2).map(|pair| Span { start_us: pair[0].end_us, end_us: pair[1].start_us });
-        let idle_in = |gap: Span| gap.len_us() - kernels.iter().map(|kernel| overlap_us(kernel, &gap)).sum::<f64>();
+        let idle_in =
+            |gap: Span| gap.len_us() - kernels.iter().map(|kernel| overlap_us(kernel, &gap)).sum::<f64>();
         Self {
             makespan_us: extent(spans.iter().copied()).map_or(0.0, |span| span.len_us()),
             compute_busy_us,

@@ -1,0 +1,332 @@
+//! The estimator on schedules whose timeline can be worked out by hand, and what it says of the batch loop's variants.
+
+use gpu_core::check::check;
+use gpu_core::model::{Profile, ProfileError, Span, Timeline, estimate};
+use gpu_core::schedule::{Action, Arg, Launch, Region, Schedule, Space, StreamId, Work};
+
+/// Round numbers: products at 1 a microsecond with all 10 multiprocessors, memory at 10 bytes a microsecond.
+fn profile() -> Profile {
+    Profile {
+        name: "round".into(),
+        source: "made up".into(),
+        notes: vec![],
+        sm_count: 10,
+        sm_clock_hz: 1e9,
+        memory_bytes: 1 << 30,
+        fp_mul_per_s: 1e6,
+        chain_mul_us: 2.0,
+        memory_bytes_per_s: 10e6,
+        pinned_up_bytes_per_s: 4e6,
+        pinned_down_bytes_per_s: 2e6,
+        pageable_up_bytes_per_s: 1e6,
+        pageable_down_bytes_per_s: 1e6,
+        launch_us: 1.0,
+        copy_issue_us: 2.0,
+        event_us: 0.5,
+        host_wait_us: 5.0,
+        kernel_min_us: 3.0,
+        copy_min_us: 4.0,
+    }
+}
+
+fn kernel(
+    schedule: &mut Schedule,
+    batch: Option<u32>,
+    stream: StreamId,
+    blocks: u32,
+    work: Work,
+    args: Vec<Arg>,
+) {
+    let launch = Launch { kernel: "kernel".into(), grid: [blocks, 1], block: 32, args, work };
+    schedule.push("kernel", batch, Action::Launch { stream, launch });
+}
+
+fn products(fp_muls: f64) -> Work {
+    Work { fp_muls, ..Work::default() }
+}
+
+fn step(schedule: &mut Schedule, host_us: f64) {
+    schedule.push("step", None, Action::HostStep { reads: vec![], writes: vec![], host_us });
+}
+
+#[track_caller]
+fn assert_spans(schedule: &Schedule, expected: &[(f64, f64)]) -> Timeline {
+    let spans = estimate(schedule, &profile());
+    let found: Vec<_> = spans.iter().map(|span| (span.start_us, span.end_us)).collect();
+    assert_eq!(found, expected, "{schedule}");
+    Timeline::new(schedule, &spans)
+}
+
+#[test]
+fn a_kernel_takes_the_largest_of_its_bounds() {
+    let mut s = Schedule::new("bounds");
+    let stream = s.stream("compute");
+    kernel(&mut s, None, stream, 1, Work::default(), vec![]); // an empty one: 3
+    kernel(&mut s, None, stream, 10, products(20.0), vec![]); // all multiprocessors: 20
+    kernel(&mut s, None, stream, 5, products(20.0), vec![]); // half of them: 40
+    kernel(&mut s, None, stream, 90, products(20.0), vec![]); // more blocks than multiprocessors: 20
+    kernel(&mut s, None, stream, 10, Work { fp_muls: 20.0, bytes: 0.0, chain_muls: 15.0 }, vec![]); // chain: 30
+    kernel(&mut s, None, stream, 10, Work { fp_muls: 20.0, bytes: 500.0, chain_muls: 15.0 }, vec![]); // bytes: 50
+    let timeline = assert_spans(
+        &s,
+        &[(1.0, 4.0), (4.0, 24.0), (24.0, 64.0), (64.0, 84.0), (84.0, 114.0), (114.0, 164.0)],
+    );
+    assert_eq!((timeline.makespan_us, timeline.compute_busy_us, timeline.gpu_idle_us), (163.0, 163.0, 0.0));
+}
+
+#[test]
+fn the_host_queues_ahead_and_waits_for_what_it_must() {
+    let mut s = Schedule::new("host");
+    let (device, slot) = (s.buffer("rows", Space::Device, 40), s.buffer("slot", Space::PinnedDownload, 40));
+    let (src, dst) = (s.whole(device), s.whole(slot));
+    let stream = s.stream("compute");
+    let done = s.event("done");
+    kernel(&mut s, None, stream, 10, products(10.0), vec![]);
+    s.push("download", None, Action::Download { stream, src, dst });
+    s.push("mark", None, Action::Record { stream, event: done });
+    step(&mut s, 2.0);
+    s.push("wait", None, Action::HostWait { event: done });
+    step(&mut s, 7.0);
+    s.push("wait", None, Action::HostWait { event: done });
+    let timeline = assert_spans(
+        &s,
+        &[
+            (1.0, 11.0),  // kernel: issued at 1
+            (11.0, 31.0), // download: issued at 3, after the kernel, 40 bytes at 2
+            (31.0, 31.0), // mark: issued at 3.5
+            (3.5, 5.5),   // step
+            (5.5, 36.0),  // wait: reached at 31, and 5 to wake up
+            (36.0, 43.0), // step
+            (43.0, 43.5), // wait for what has been reached: a look
+        ],
+    );
+    assert_eq!((timeline.gpu_idle_us, timeline.host_blocked_us), (20.0, 31.0));
+}
+
+#[test]
+fn engines_take_what_is_ready_first() {
+    let mut s = Schedule::new("engines");
+    let (device, staging) =
+        (s.buffer("points", Space::Device, 80), s.buffer("staging", Space::PinnedUpload, 80));
+    let (upload, compute, other) = (s.stream("upload"), s.stream("compute"), s.stream("other"));
+    let up = s.event("up");
+    let (src, dst) = (s.whole(staging), s.whole(device));
+    s.push("upload", None, Action::Upload { stream: upload, src, dst });
+    s.push("mark", None, Action::Record { stream: upload, event: up });
+    s.push("wait", None, Action::Wait { stream: compute, event: up });
+    kernel(&mut s, None, compute, 10, products(10.0), vec![]);
+    kernel(&mut s, None, other, 10, products(15.0), vec![]);
+    kernel(&mut s, None, other, 10, products(15.0), vec![]);
+    let timeline = assert_spans(
+        &s,
+        &[
+            (2.0, 22.0),  // upload: 80 bytes at 4
+            (22.0, 22.0), // mark
+            (3.0, 22.0),  // the compute stream stands in the wait
+            (35.0, 45.0), // its kernel: ready at 22, but the engine has taken what was ready at 20 before
+            (5.0, 20.0),  // the other stream's first kernel overtakes it
+            (20.0, 35.0),
+        ],
+    );
+    assert_eq!((timeline.makespan_us, timeline.compute_busy_us, timeline.gpu_idle_us), (43.0, 40.0, 3.0));
+}
+
+#[test]
+fn copies_to_pageable_memory_block_the_host() {
+    let mut s = Schedule::new("pageable");
+    let (device, slot) = (s.buffer("rows", Space::Device, 20), s.buffer("slot", Space::Pageable, 20));
+    let (src, dst) = (s.whole(device), s.whole(slot));
+    let stream = s.stream("compute");
+    kernel(&mut s, None, stream, 10, products(10.0), vec![]);
+    s.push("download", None, Action::Download { stream, src, dst });
+    step(&mut s, 1.0);
+    let timeline = assert_spans(&s, &[(1.0, 11.0), (11.0, 31.0), (36.0, 37.0)]);
+    // From the start, since the trace does not say when the host called: 31 of which 3 went into queueing.
+    assert_eq!(timeline.host_blocked_us, 30.0);
+}
+
+#[test]
+fn a_small_pageable_upload_is_staged_and_a_large_one_blocks() {
+    let mut s = Schedule::new("pageable up");
+    let (small, large) = (20, 100_000);
+    let (device, source) =
+        (s.buffer("points", Space::Device, large), s.buffer("source", Space::Pageable, large));
+    let part = |buffer, bytes| Region { buffer, offset: 0, bytes };
+    let stream = s.stream("upload");
+    for bytes in [small, large] {
+        let (src, dst) = (part(source, bytes), part(device, bytes));
+        s.push("upload", None, Action::Upload { stream, src, dst });
+        step(&mut s, 1.0);
+    }
+    assert_spans(
+        &s,
+        &[
+            (22.0, 27.0), // the host stages 20 bytes at 1, the device copies them at 4
+            (22.0, 23.0),
+            (27.0, 100_027.0), // issued at 25
+            (100_032.0, 100_033.0),
+        ],
+    );
+}
+
+#[test]
+fn empty_copies_and_an_empty_schedule_take_no_time() {
+    let mut s = Schedule::new("empty");
+    assert_eq!(assert_spans(&s, &[]), Timeline::default());
+    let (device, slot) = (s.buffer("rows", Space::Device, 20), s.buffer("slot", Space::Pageable, 20));
+    let stream = s.stream("copy");
+    let (src, dst) =
+        (Region { buffer: device, offset: 0, bytes: 0 }, Region { buffer: slot, offset: 0, bytes: 0 });
+    s.push("download", None, Action::Download { stream, src, dst });
+    assert_eq!(assert_spans(&s, &[(0.0, 0.0)]), Timeline::default());
+}
+
+#[test]
+fn idle_between_batches_leaves_out_what_other_kernels_fill() {
+    let mut s = Schedule::new("gaps");
+    let (compute, other) = (s.stream("compute"), s.stream("other"));
+    for (batch, stream) in [(Some(0), compute), (Some(0), compute), (None, other), (Some(1), compute)] {
+        kernel(&mut s, batch, stream, 10, products(1.0), vec![]);
+    }
+    kernel(&mut s, Some(2), other, 10, products(1.0), vec![]);
+    let at = |start_us, end_us| Span { start_us, end_us };
+    // Batch 0 ends at 30, batch 1 starts at 50, 8 of which another kernel fills; batch 2 overlaps batch 1.
+    let spans = [at(0.0, 10.0), at(20.0, 30.0), at(37.0, 45.0), at(50.0, 70.0), at(60.0, 90.0)];
+    let timeline = Timeline::new(&s, &spans);
+    assert_eq!(timeline.idle_between_batches_us, 12.0);
+    assert_eq!(timeline.gpu_idle_us, 10.0 + 7.0 + 5.0);
+    assert_eq!(timeline.compute_busy_us, 68.0);
+}
+
+/// How the batch loop waits for its results.
+#[derive(Clone, Copy, PartialEq)]
+enum Sync {
+    /// At the end of the batch that made them.
+    Hard,
+    /// At the head of the next batch, before its launches.
+    NextHead,
+    /// Before the slot is used again, after the launches of the batch that will use it.
+    Deferred,
+}
+
+/// Sixteen batches of 1 ms each in two kernels, 2 MB of results a batch, `fold_us` to fold them.
+fn batch_loop(sync: Sync, space: Space, fold_us: f64) -> Schedule {
+    let mut s = Schedule::new("loop");
+    let bytes = 2_000_000;
+    let rows = [0, 1].map(|i| s.buffer(format!("rows[{i}]"), Space::Device, bytes));
+    let slots = [0, 1].map(|i| s.buffer(format!("slot[{i}]"), space, bytes));
+    let (compute, copy) = (s.stream("compute"), s.stream("copy"));
+    let reduced = [0, 1].map(|i| s.event(format!("reduced[{i}]")));
+    let copied = [0, 1].map(|i| s.event(format!("copied[{i}]")));
+    let collect = |s: &mut Schedule, batch: u32| {
+        let i = batch as usize % 2;
+        s.push("collect", Some(batch), Action::HostWait { event: copied[i] });
+        let reads = vec![s.whole(slots[i])];
+        s.push("fold", Some(batch), Action::HostStep { reads, writes: vec![], host_us: fold_us });
+    };
+    let batches = 16;
+    for batch in 0..batches {
+        let i = batch as usize % 2;
+        if sync == Sync::NextHead && batch > 0 {
+            collect(&mut s, batch - 1);
+        }
+        if batch >= 2 {
+            s.push("edge", Some(batch), Action::Wait { stream: compute, event: copied[i] });
+        }
+        let out = vec![Arg::Write(s.whole(rows[i]))];
+        kernel(&mut s, Some(batch), compute, 1000, products(0.9e-3 * 27.4e9), out.clone());
+        kernel(&mut s, Some(batch), compute, 1000, products(0.1e-3 * 27.4e9), out);
+        s.push("mark", Some(batch), Action::Record { stream: compute, event: reduced[i] });
+        s.push("wait", Some(batch), Action::Wait { stream: copy, event: reduced[i] });
+        if sync == Sync::Deferred && batch >= 2 {
+            collect(&mut s, batch - 2);
+        }
+        let (src, dst) = (s.whole(rows[i]), s.whole(slots[i]));
+        s.push("download", Some(batch), Action::Download { stream: copy, src, dst });
+        s.push("mark", Some(batch), Action::Record { stream: copy, event: copied[i] });
+        if sync == Sync::Hard {
+            collect(&mut s, batch);
+        }
+    }
+    match sync {
+        Sync::Hard => {}
+        Sync::NextHead => collect(&mut s, batches - 1),
+        Sync::Deferred => (batches - 2..batches).for_each(|batch| collect(&mut s, batch)),
+    }
+    let report = check(&s);
+    assert!(report.is_clean(), "{report}");
+    s
+}
+
+fn h200_timeline(sync: Sync, space: Space, fold_us: f64) -> Timeline {
+    let schedule = batch_loop(sync, space, fold_us);
+    Timeline::new(&schedule, &estimate(&schedule, &Profile::h200()))
+}
+
+#[test]
+fn deferring_the_wait_removes_the_idle_time() {
+    let hard = h200_timeline(Sync::Hard, Space::PinnedDownload, 100.0);
+    let deferred = h200_timeline(Sync::Deferred, Space::PinnedDownload, 100.0);
+    // Each of fifteen gaps holds a copy (36 us), the host's waking up (8), the fold (100) and the queueing.
+    let gap_us = hard.idle_between_batches_us / 15.0;
+    assert!((144.0..170.0).contains(&gap_us), "{gap_us} us a gap");
+    assert!(deferred.idle_between_batches_us < 1.0, "{deferred:?}");
+    assert!(deferred.makespan_us < hard.makespan_us - 15.0 * 140.0, "{deferred:?} {hard:?}");
+    assert!((deferred.compute_busy_us - hard.compute_busy_us).abs() < 1e-6, "the same kernels run");
+}
+
+#[test]
+fn a_wait_at_the_head_of_the_next_batch_gains_nothing() {
+    let hard = h200_timeline(Sync::Hard, Space::PinnedDownload, 100.0);
+    let head = h200_timeline(Sync::NextHead, Space::PinnedDownload, 100.0);
+    assert_eq!(head, hard);
+}
+
+#[test]
+fn deferring_gains_nothing_with_pageable_slots() {
+    let hard = h200_timeline(Sync::Hard, Space::Pageable, 0.0);
+    let deferred = h200_timeline(Sync::Deferred, Space::Pageable, 0.0);
+    // The copy (147 us, pageable) and the host's waking up are idle time in both.
+    let [hard_us, deferred_us] = [hard, deferred].map(|timeline| timeline.idle_between_batches_us / 15.0);
+    assert!(deferred_us > 147.0 + 8.0, "{deferred_us} us a gap");
+    assert!((hard_us - deferred_us).abs() < 1.0, "{hard_us} us a gap, deferred {deferred_us}");
+    assert!((hard.makespan_us - deferred.makespan_us).abs() < 15.0, "{deferred:?} {hard:?}");
+}
+
+#[test]
+fn built_in_profiles_say_where_they_come_from_and_follow_their_formula() {
+    for profile in Profile::built_in() {
+        assert!(profile.source.contains("measured"), "{}", profile.source);
+        let is_measured = !profile.source.contains("nothing measured");
+        assert_eq!(is_measured, profile.name == "NVIDIA H200");
+        let ceiling = f64::from(profile.sm_count) * 32.0 * profile.sm_clock_hz / 300.0;
+        let share = profile.fp_mul_per_s / ceiling;
+        // The H200's own share, 27.4 of 27.9, is of the data-sheet clock; 0.95 is of the measured multiplier rate.
+        assert!((0.94..=0.99).contains(&share), "{}: {share}", profile.name);
+        let cycles = profile.chain_mul_us * profile.sm_clock_hz / 1e6;
+        assert!((cycles - 1400.0).abs() < 2.0, "{}: {cycles} cycles", profile.name);
+        let text = serde_json::to_string(&profile).expect("plain data");
+        assert_eq!(Profile::from_json(&text).expect("its own output"), profile);
+    }
+    assert_eq!(Profile::rtx_4090().memory_bytes, 24 << 30);
+    assert_eq!(Profile::rtx_4080().memory_bytes, 16 << 30);
+}
+
+#[test]
+fn profiles_that_no_device_has_are_refused() {
+    let text = |change: &dyn Fn(&mut Profile)| {
+        let mut profile = profile();
+        change(&mut profile);
+        serde_json::to_string(&profile).expect("plain data")
+    };
+    let error = |text: &str| Profile::from_json(text).expect_err("refused");
+    let zero = error(&text(&|profile| profile.pinned_up_bytes_per_s = 0.0));
+    assert_eq!(zero.to_string(), "device profile round: pinned_up_bytes_per_s is 0");
+    let negative = error(&text(&|profile| profile.launch_us = -1.0));
+    assert_eq!(negative.to_string(), "device profile round: launch_us is -1");
+    let no_cores = error(&text(&|profile| profile.sm_count = 0));
+    assert_eq!(no_cores.to_string(), "device profile round: sm_count is 0");
+    let unknown = error(&text(&|_| {}).replace("\"notes\"", "\"remarks\""));
+    assert!(matches!(unknown, ProfileError::Json(_)), "{unknown}");
+    assert!(unknown.to_string().starts_with("device profile: unknown field `remarks`"), "{unknown}");
+}
