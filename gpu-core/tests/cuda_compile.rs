@@ -156,3 +156,37 @@ fn compiling_needs_no_large_stack() {
     });
     assert!(image.is_ok(), "{image:?}");
 }
+
+/// Limbs of the simulated device's processor: no CUDA source sees them.
+const HOST_ONLY: &str = "limbs64.cuh";
+
+/// What the simulated device runs is what NVRTC accepts: the common headers, each as the first that a source
+/// includes.
+#[test]
+fn common_headers_and_kernels_compile() {
+    if !has_nvrtc() {
+        return;
+    }
+    let headers = gpu_core::modules::HEADERS;
+    assert!(
+        headers.iter().any(|(name, _)| *name == "base.cuh"),
+        "{:?}",
+        headers.iter().map(|h| h.0).collect::<Vec<_>>()
+    );
+    for (name, _) in headers.iter().filter(|(name, _)| *name != HOST_ONLY) {
+        let source = format!("#include \"{name}\"\nextern \"C\" __global__ void probe() {{}}\n");
+        let module = ModuleSource { headers, ..module(source.leak(), &[]) };
+        compile(&module, "sm_90").unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    let probe = &gpu_core::modules::SIM_PROBE;
+    for module in gpu_core::modules::ALL.iter().copied().chain([probe]) {
+        let found = resources(module, "sm_90").unwrap_or_else(|error| panic!("{error}"));
+        for kernel in module.kernels {
+            assert!(
+                found.iter().any(|function| function.function == kernel.name),
+                "{} in {found:?}",
+                kernel.name
+            );
+        }
+    }
+}

@@ -108,6 +108,6 @@ fn store(dir: &Path, path: &Path, image: &[u8]) -> io::Result<()> {
 fn warn_once(path: &Path, error: &io::Error) {
     static WARNED: Once = Once::new();
     WARNED.call_once(|| {
-        tracing::warn!(path = %path.display(), %error, "no kernel cache: kernels are compiled at every start");
+        tracing::warn!(path = %path.display(), %error, "no kernel cache: every start compiles");
     });
 }

@@ -141,8 +141,8 @@ fn require_arch(source: &ModuleSource, arch: &str) -> Result<()> {
         source,
         arch,
         format!(
-            "NVRTC {major}.{minor} cannot compile for {arch}: it knows {}. For a newer chip, install the NVRTC of a newer \
-             CUDA toolkit and put its directory on the library path",
+            "NVRTC {major}.{minor} cannot compile for {arch}: it knows {}. For a newer chip, install the NVRTC \
+             of a newer CUDA toolkit and put its directory on the library path",
             known.join(", ")
         ),
     ))

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# What is run on a machine with a GPU, which needs neither Rust nor a compiler: binaries made by ci/bundle.sh.
+#   ci/device.sh BUNDLE LOGS [STEP ...]     steps: tests check memcheck racecheck; without any, all of them
+# Each step may take STEP_SECONDS (default 500). Logs go to LOGS; the summary is the end of the output.
+set -uo pipefail
+if (($# < 2)); then
+  sed -n '2,4s/^# //p' "$0"
+  exit 2
+fi
+bundle=$(cd "$1" && pwd) || exit 2
+mkdir -p "$2" && logs=$(cd "$2" && pwd) || exit 2
+shift 2
+steps=("$@")
+((${#steps[@]})) || steps=(tests check memcheck racecheck)
+export REQUIRE_GPU=1
+summary=() failures=0
+
+# run NAME COMMAND...
+run() {
+  local name=$1 start=$SECONDS outcome=passed
+  shift
+  timeout "${STEP_SECONDS:-500}" "$@" > "$logs/$name.log" 2>&1
+  local status=$?
+  if ((status)); then
+    outcome="FAILED ($status)"
+    failures=$((failures + 1))
+    tail -n 25 "$logs/$name.log"
+  fi
+  summary+=("$(printf '%-28s %-14s %5d s' "$name" "$outcome" "$((SECONDS - start))")")
+}
+
+# sanitize TOOL: fails on what the tool finds, whatever the program itself says.
+sanitize() {
+  if ! command -v compute-sanitizer > /dev/null; then
+    summary+=("$(printf '%-28s %s' "$1" 'skipped: no compute-sanitizer')")
+    return
+  fi
+  run "$1" compute-sanitizer --tool "$1" --error-exitcode 9 "$bundle/harness" check --device cuda --quick
+}
+
+nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv | tee "$logs/device.csv"
+for step in "${steps[@]}"; do
+  case $step in
+    tests)
+      for test in "$bundle"/tests/*; do
+        run "$(basename "$test")" "$test" --test-threads 4
+      done
+      ;;
+    check) run check "$bundle/harness" check --device cuda --full ;;
+    memcheck | racecheck) sanitize "$step" ;;
+    *)
+      echo "unknown step: $step"
+      exit 2
+      ;;
+  esac
+done
+printf '%s\n' "${summary[@]}" | tee "$logs/summary.txt"
+exit $((failures > 0))
