@@ -1,18 +1,23 @@
 //! The checker: is every pair of accesses to the same bytes ordered, and is every result collected once?
 //!
-//! Pure: it looks at a [`Schedule`] and at no device. The agents are the host, in program order, and each stream. Order
-//! between them is kept in vector clocks, by these rules:
+//! Pure: it looks at a [`Schedule`] and at no device. The agents are the host, in program order, and each
+//! stream. Order between them is kept in vector clocks, by these rules:
 //!
-//! * an operation on a stream starts after the host has issued it, so after every earlier host step and host wait;
+//! * an operation on a stream starts after the host has issued it, so after every earlier host step and host
+//!   wait;
 //! * operations on one stream run one after another;
-//! * a [`Wait`](Action::Wait) or [`HostWait`](Action::HostWait) is bound to the event's last [`Record`](Action::Record)
-//!   before it in the list, as CUDA binds it at the call; recording the event again later changes nothing for it;
-//! * an upload from pageable memory reads its source on the host at its issue, one from pinned memory when it executes;
-//! * a download to pageable memory blocks the host until it has executed, with all that its stream had queued before it;
+//! * a [`Wait`](Action::Wait) or [`HostWait`](Action::HostWait) is bound to the event's last
+//!   [`Record`](Action::Record) before it in the list, as CUDA binds it at the call; recording the event
+//!   again later changes nothing for it;
+//! * an upload from pageable memory reads its source on the host at its issue, one from pinned memory when it
+//!   executes;
+//! * a download to pageable memory blocks the host until it has executed, with all that its stream had queued
+//!   before it;
 //! * a copy of no bytes does nothing, and so orders nothing.
 //!
-//! Nothing is taken for ordered because it would usually take longer. Every edge points from an earlier operation in the
-//! list to a later one, so two operations race exactly if the earlier is not ordered before the later.
+//! Nothing is taken for ordered because it would usually take longer. Every edge points from an earlier
+//! operation in the list to a later one, so two operations race exactly if the earlier is not ordered before
+//! the later.
 
 use crate::error::GpuError;
 use crate::schedule::{Action, Arg, BufferId, Op, Region, Schedule, Space};
@@ -51,7 +56,8 @@ pub enum HazardKind {
 pub struct Hazard {
     /// What is wrong.
     pub kind: HazardKind,
-    /// Position of the operation at which it shows; none where the end of the schedule, or a declaration, is at fault.
+    /// Position of the operation at which it shows; none where the end of the schedule, or a declaration, is
+    /// at fault.
     pub at: Option<usize>,
     /// Position of the earlier operation that it is about, where there are two.
     pub earlier: Option<usize>,
@@ -87,8 +93,8 @@ impl fmt::Display for Surplus {
 pub struct Report {
     /// Faults.
     pub hazards: Vec<Hazard>,
-    /// Waits that order nothing new. Trusted only where there are no hazards: a missing edge may be what makes the wait
-    /// look superfluous.
+    /// Waits that order nothing new. Trusted only where there are no hazards: a missing edge may be what
+    /// makes the wait look superfluous.
     pub surplus: Vec<Surplus>,
 }
 
@@ -158,11 +164,12 @@ impl CheckedSchedule {
         Err(GpuError::Hazard { schedule: schedule.name, report: Box::new(report) })
     }
 
-    /// Lets a schedule through with its hazards, for the simulated device alone: how the harness shows what a hazard does.
+    /// Lets a schedule through with its hazards, for the simulated device alone: how the harness shows what a
+    /// hazard does.
     ///
     /// # Panics
-    /// If the schedule is [malformed](HazardKind::Malformed): the runner relies on names that exist, regions inside their
-    /// buffers and disjoint views, on every device.
+    /// If the schedule is [malformed](HazardKind::Malformed): the runner relies on names that exist, regions
+    /// inside their buffers and disjoint views, on every device.
     pub fn for_simulation_only(schedule: Schedule) -> Self {
         let faults = malformed(&schedule);
         assert!(faults.is_empty(), "schedule {} cannot run on any device: {}", schedule.name, faults[0]);
@@ -284,7 +291,8 @@ fn is_download_target(space: Space) -> bool {
 fn declared(op: &Op) -> Vec<(Region, bool)> {
     let (mut reads, writes) = (op.reads(), op.writes());
     if let Action::Launch { launch, .. } = &op.action {
-        // `reads` counts what a kernel writes as read too; here it is one access, and a write conflicts with everything.
+        // `reads` counts what a kernel writes as read too; here it is one access, and a write conflicts with
+        // everything.
         let read = |arg: &Arg| if let Arg::Read(region) = arg { Some(*region) } else { None };
         reads = launch.args.iter().filter_map(read).collect();
     }
@@ -296,7 +304,8 @@ fn declared(op: &Op) -> Vec<(Region, bool)> {
 /// Agent number of the host; stream s is agent s + 1.
 const HOST: usize = 0;
 
-/// For each agent, how much of the list is known to have executed on it: everything of it before that position.
+/// For each agent, how much of the list is known to have executed on it: everything of it before that
+/// position.
 #[derive(Debug, Clone)]
 struct Clock(Vec<u32>);
 
@@ -329,7 +338,8 @@ struct Access {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Cell {
     is_written: bool,
-    /// Writes that no later write is ordered after. At most one an agent, and one in all where there is no race.
+    /// Writes that no later write is ordered after. At most one an agent, and one in all where there is no
+    /// race.
     writers: Vec<Access>,
     /// Reads since, that neither a later write nor a later read is ordered after. At most one an agent.
     readers: Vec<Access>,
@@ -340,7 +350,8 @@ struct Cell {
 }
 
 impl Cell {
-    /// Notes a read that starts when `clock` has executed; `found` is told of each fault and of the earlier operation.
+    /// Notes a read that starts when `clock` has executed; `found` is told of each fault and of the earlier
+    /// operation.
     fn read(
         &mut self,
         access: Access,
@@ -368,7 +379,8 @@ impl Cell {
         let name = |op: u32| &ops[op as usize].name;
         match self.collectors.iter().find(|collector| name(**collector) == name(op)) {
             None => self.collectors.push(op),
-            // An upload passes results on, it does not count them; and a step may be shown the same bytes twice.
+            // An upload passes results on, it does not count them; and a step may be shown the same bytes
+            // twice.
             Some(first) if *first == op || !matches!(ops[op as usize].action, Action::HostStep { .. }) => {}
             Some(first) => found(HazardKind::CollectedTwice, Some(*first)),
         }
@@ -390,7 +402,8 @@ impl Cell {
         for writer in self.writers.iter().filter(|writer| !clock.is_after(**writer)) {
             found(HazardKind::WriteAfterWrite, Some(writer.op));
         }
-        // What is ordered before this write is covered by it: whatever is ordered after this one is ordered after that too.
+        // What is ordered before this write is covered by it: whatever is ordered after this one is ordered
+        // after that too.
         self.readers.retain(|reader| !clock.is_after(*reader));
         self.writers.retain(|writer| !clock.is_after(*writer));
         self.writers.push(access);
@@ -432,7 +445,8 @@ impl Cells {
         }
     }
 
-    /// Visits the cells of a range with their first and end byte, then joins neighbours that have become equal.
+    /// Visits the cells of a range with their first and end byte, then joins neighbours that have become
+    /// equal.
     fn visit(&mut self, start: u64, end: u64, mut visit: impl FnMut(u64, u64, &mut Cell)) {
         if start == end {
             return;
@@ -459,7 +473,8 @@ struct Checker<'a> {
     schedule: &'a Schedule,
     /// What has executed before the host's next call.
     host: Clock,
-    /// What has executed before the next operation that is queued on each stream, apart from what the host adds at issue.
+    /// What has executed before the next operation that is queued on each stream, apart from what the host
+    /// adds at issue.
     streams: Vec<Clock>,
     /// What has executed when each event's last mark is reached.
     events: Vec<Option<Clock>>,
@@ -474,7 +489,8 @@ impl<'a> Checker<'a> {
     fn new(schedule: &'a Schedule) -> Self {
         let clock = Clock(vec![0; schedule.streams.len() + 1]);
         let memory = schedule.buffers.iter().map(|buffer| {
-            // What the caller binds is theirs to have filled. All else is filled by the schedule or by nobody.
+            // What the caller binds is theirs to have filled. All else is filled by the schedule or by
+            // nobody.
             Cells::new(buffer.bytes, buffer.space == Space::Resident)
         });
         Self {

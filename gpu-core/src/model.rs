@@ -1,9 +1,10 @@
-//! The estimator: the timeline of a schedule on a device profile, predicted; and what a timeline, predicted or measured,
-//! says about idle time.
+//! The estimator: the timeline of a schedule on a device profile, predicted; and what a timeline, predicted
+//! or measured, says about idle time.
 //!
-//! A discrete-event model with four resources: the host thread, a compute engine, and a copy engine each way. Streams are
-//! queues; an engine takes what is ready first. It leaves out what no profile can know: kernels of different streams share
-//! no engine (small ones overlap on a real device), copies do not slow kernels down, clocks do not move.
+//! A discrete-event model with four resources: the host thread, a compute engine, and a copy engine each way.
+//! Streams are queues; an engine takes what is ready first. It leaves out what no profile can know: kernels
+//! of different streams share no engine (small ones overlap on a real device), copies do not slow kernels
+//! down, clocks do not move.
 
 use crate::schedule::{Action, Launch, Op, Region, Schedule, Space};
 use serde::{Deserialize, Serialize};
@@ -76,8 +77,8 @@ impl Profile {
     /// Reads a profile.
     ///
     /// # Errors
-    /// [`ProfileError`] for text that is no profile, rates that are not positive, latencies that are negative, and numbers
-    /// that are not finite.
+    /// [`ProfileError`] for text that is no profile, rates that are not positive, latencies that are
+    /// negative, and numbers that are not finite.
     pub fn from_json(text: &str) -> Result<Self, ProfileError> {
         let profile: Self = serde_json::from_str(text)?;
         let rates = [
@@ -149,8 +150,9 @@ impl Profile {
     }
 }
 
-/// An upload from pageable memory of up to this size returns when the driver has taken a copy; a larger one is staged
-/// piece by piece, and the host is in it until the last piece [CUDA driver API, API synchronization behavior].
+/// An upload from pageable memory of up to this size returns when the driver has taken a copy; a larger one
+/// is staged piece by piece, and the host is in it until the last piece [CUDA driver API, API synchronization
+/// behavior].
 const STAGED_BYTES_MAX: u64 = 64 << 10;
 
 /// Start and end of an operation, in microseconds from the start of the schedule.
@@ -254,8 +256,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The earliest thing that can happen: of two operations that an engine could start at one time, the one that has
-    /// been ready for longer, then the one that was issued first. Time never runs back.
+    /// The earliest thing that can happen: of two operations that an engine could start at one time, the one
+    /// that has been ready for longer, then the one that was issued first. Time never runs back.
     fn next(&self) -> Option<Step> {
         let mut best = None;
         if let Some(time) = self.host_time() {
@@ -293,7 +295,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// When the mark that an operation waits for is reached, if it is known yet: at once for what waits for none.
+    /// When the mark that an operation waits for is reached, if it is known yet: at once for what waits for
+    /// none.
     fn mark_time(&self, index: usize) -> Option<f64> {
         match self.marks[index] {
             Some(record) => self.is_done[record].then(|| self.spans[record].end_us),
@@ -421,7 +424,8 @@ fn blocks_host(schedule: &Schedule, op: &Op) -> bool {
     }
 }
 
-/// What a timeline says: one that was [estimated](estimate), or the spans of a measured [`Trace`](crate::run::Trace).
+/// What a timeline says: one that was [estimated](estimate), or the spans of a measured
+/// [`Trace`](crate::run::Trace).
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Timeline {
     /// From the first start to the last end.
@@ -430,10 +434,12 @@ pub struct Timeline {
     pub compute_busy_us: f64,
     /// Time between the device's first and last activity, copies included, in which no kernel runs.
     pub gpu_idle_us: f64,
-    /// Time without a kernel between the last kernel of a batch and the first of the next batch, over all batches.
+    /// Time without a kernel between the last kernel of a batch and the first of the next batch, over all
+    /// batches.
     pub idle_between_batches_us: f64,
-    /// Time in which the host waits. A copy that blocks counts from the end of the last host operation before it, since a
-    /// trace does not hold the moment of its call: the queueing of what lies between is counted with it.
+    /// Time in which the host waits. A copy that blocks counts from the end of the last host operation before
+    /// it, since a trace does not hold the moment of its call: the queueing of what lies between is counted
+    /// with it.
     pub host_blocked_us: f64,
 }
 

@@ -1,5 +1,5 @@
-//! The checker on schedules small enough to judge by eye: each kind of hazard with its exact words, and the batch loop
-//! with each of the faults that its synchronisation has really had.
+//! The checker on schedules small enough to judge by eye: each kind of hazard with its exact words, and the
+//! batch loop with each of the faults that its synchronisation has really had.
 
 use gpu_core::check::{CheckedSchedule, HazardKind, Report, check};
 use gpu_core::schedule::{Action, Arg, BufferId, EventId, Launch, Region, Schedule, Space, StreamId, Work};
@@ -126,8 +126,9 @@ fn read_after_write() {
         &small.schedule,
         &[(
             HazardKind::ReadAfterWrite,
-            "no order between #0 reduce of batch 0 on compute (writes rows) and #1 download of batch 0 on copy \
-             (reads rows); missing: an event recorded on compute after #0, for which copy waits before #1",
+            "no order between #0 reduce of batch 0 on compute (writes rows) and #1 download of batch 0 on \
+             copy (reads rows); missing: an event recorded on compute after #0, for which copy waits \
+             before #1",
         )],
         &[],
     );
@@ -152,14 +153,14 @@ fn write_after_read_with_the_overlap_in_the_report() {
         &[
             (
                 HazardKind::WriteAfterRead,
-                "no order between #7 download of batch 1 on copy (reads rows+0..40) and #8 reduce of batch 2 on \
-                 compute (writes rows+32..64); missing: an event recorded on copy after #7, for which compute waits \
-                 before #8",
+                "no order between #7 download of batch 1 on copy (reads rows+0..40) and #8 reduce of batch \
+                 2 on compute (writes rows+32..64); missing: an event recorded on copy after #7, for which \
+                 compute waits before #8",
             ),
             (
                 HazardKind::CollectedTwice,
-                "#11 fold of batch 1 on host reads slot+40..64 again: #6 fold of batch 0 on host has read what the \
-                 download brought there",
+                "#11 fold of batch 1 on host reads slot+40..64 again: #6 fold of batch 0 on host has read \
+                 what the download brought there",
             ),
         ],
         &[],
@@ -178,8 +179,8 @@ fn write_after_write() {
         &small.schedule,
         &[(
             HazardKind::WriteAfterWrite,
-            "no order between #0 reduce of batch 0 on compute (writes rows) and #1 clear on copy (writes rows); \
-             missing: an event recorded on compute after #0, for which copy waits before #1",
+            "no order between #0 reduce of batch 0 on compute (writes rows) and #1 clear on copy (writes \
+             rows); missing: an event recorded on compute after #0, for which copy waits before #1",
         )],
         &[],
     );
@@ -199,8 +200,9 @@ fn read_too_early() {
         &small.schedule,
         &[(
             HazardKind::ReadTooEarly,
-            "the host has not waited for #3 download of batch 0 on copy (writes slot) before #6 fold of batch 0 on \
-             host (reads slot); missing: an event recorded on copy after #3, for which the host waits before #6",
+            "the host has not waited for #3 download of batch 0 on copy (writes slot) before #6 fold of \
+             batch 0 on host (reads slot); missing: an event recorded on copy after #3, for which the host \
+             waits before #6",
         )],
         &[],
     );
@@ -216,9 +218,9 @@ fn source_overwritten() {
         &small.schedule,
         &[(
             HazardKind::SourceOverwritten,
-            "#2 stage of batch 1 on host (writes staging) may overwrite what #1 upload of batch 0 on copy (reads \
-             staging) has still to copy; missing: an event recorded on copy after #1, for which the host waits before \
-             #2",
+            "#2 stage of batch 1 on host (writes staging) may overwrite what #1 upload of batch 0 on copy \
+             (reads staging) has still to copy; missing: an event recorded on copy after #1, for which the \
+             host waits before #2",
         )],
         &[],
     );
@@ -286,8 +288,8 @@ fn uncollected_at_the_end_and_by_the_next_download() {
         &[
             (
                 HazardKind::Uncollected,
-                "nothing reads what #7 download of batch 1 on copy brings to slot before #8 download of batch 2 on \
-                 copy overwrites it",
+                "nothing reads what #7 download of batch 1 on copy brings to slot before #8 download of \
+                 batch 2 on copy overwrites it",
             ),
             (
                 HazardKind::Uncollected,
@@ -308,7 +310,8 @@ fn a_result_read_in_part_is_uncollected() {
         &small.schedule,
         &[(
             HazardKind::Uncollected,
-            "nothing reads what #3 download of batch 0 on copy brings to slot+48..64 before the schedule ends",
+            "nothing reads what #3 download of batch 0 on copy brings to slot+48..64 before the schedule \
+             ends",
         )],
         &[],
     );
@@ -325,8 +328,8 @@ fn collected_twice() {
         &small.schedule,
         &[(
             HazardKind::CollectedTwice,
-            "#8 fold of batch 1 on host reads slot again: #6 fold of batch 0 on host has read what the download \
-             brought there",
+            "#8 fold of batch 1 on host reads slot again: #6 fold of batch 0 on host has read what the \
+             download brought there",
         )],
         &[],
     );
@@ -446,7 +449,8 @@ fn a_copy_of_nothing_orders_nothing() {
     assert_report(&small.schedule, &[], &[]);
 }
 
-/// The batch loop of an MSM with deferred synchronisation: `slots` result slots on the host, one set of rows on the device.
+/// The batch loop of an MSM with deferred synchronisation: `slots` result slots on the host, one set of rows
+/// on the device.
 #[derive(Clone, Copy)]
 struct Loop {
     batches: u32,
@@ -556,8 +560,9 @@ fn each_fault_of_the_batch_loop_is_caught_at_its_kind() {
 #[test]
 fn the_missing_device_edge_is_named_by_both_operations() {
     let schedule = Loop { has_device_edge: false, ..Loop::new(2, 2) }.schedule();
-    let expected = "no order between #4 download of batch 0 on copy (reads rows) and #7 reduce of batch 1 on compute \
-                    (writes rows); missing: an event recorded on copy after #4, for which compute waits before #7";
+    let expected = "no order between #4 download of batch 0 on copy (reads rows) and #7 reduce of batch 1 \
+                    on compute (writes rows); missing: an event recorded on copy after #4, for which \
+                    compute waits before #7";
     assert_report(&schedule, &[(HazardKind::WriteAfterRead, expected)], &[]);
     let error = CheckedSchedule::new(schedule).expect_err("it has a hazard");
     assert_eq!(

@@ -1,15 +1,16 @@
 //! The checker against brute force, on random small schedules.
 //!
-//! The executor below knows nothing of clocks. It has a host that issues the list in order, and streams that are queues.
-//! Its state is how far each of them is; a step lets the host issue its next operation, or a stream execute the head of its
-//! queue, where the rules of CUDA allow it. An access happens as its operation executes (the read of a pageable upload, as
-//! it is issued). Two accesses to a byte, one a write, *race* if some reachable state has the later one, in the order of
-//! the list, done and the earlier one not. The other order is always possible, since the list itself is a legal order: so
-//! this says the same as "two legal orders of execution disagree about them". All reachable states are visited, and so all
-//! legal interleavings.
+//! The executor below knows nothing of clocks. It has a host that issues the list in order, and streams that
+//! are queues. Its state is how far each of them is; a step lets the host issue its next operation, or a
+//! stream execute the head of its queue, where the rules of CUDA allow it. An access happens as its operation
+//! executes (the read of a pageable upload, as it is issued). Two accesses to a byte, one a write, *race* if
+//! some reachable state has the later one, in the order of the list, done and the earlier one not. The other
+//! order is always possible, since the list itself is a legal order: so this says the same as "two legal
+//! orders of execution disagree about them". All reachable states are visited, and so all legal
+//! interleavings.
 //!
-//! What is not about order (bytes never written, results collected never or twice) is compared with a replay of the list
-//! byte by byte.
+//! What is not about order (bytes never written, results collected never or twice) is compared with a replay
+//! of the list byte by byte.
 
 use gpu_core::check::{Hazard, HazardKind, check};
 use gpu_core::schedule::{
@@ -37,7 +38,8 @@ const HOST: [u32; 3] = [3, 4, 5];
 const STREAMS: u32 = 3;
 const EVENTS: u32 = 3;
 
-/// An access to one byte: buffer, byte, whether it writes, whether it happens as the host issues the operation.
+/// An access to one byte: buffer, byte, whether it writes, whether it happens as the host issues the
+/// operation.
 type Touch = (u32, u64, bool, bool);
 
 /// Half of the regions are whole buffers, so that accesses meet; a few are empty.
@@ -227,7 +229,8 @@ impl<'a> Executor<'a> {
         if at_issue { op < state.issued } else { self.is_executed(state, op) }
     }
 
-    /// Pairs of positions whose execution is not ordered: with everything that they could touch, not only what they do.
+    /// Pairs of positions whose execution is not ordered: with everything that they could touch, not only
+    /// what they do.
     fn unordered(&self) -> BTreeSet<(usize, usize)> {
         let mut pairs = BTreeSet::new();
         for state in self.states() {
@@ -283,7 +286,8 @@ fn replay(ops: &[Op]) -> BTreeSet<(HazardKind, Option<usize>, Option<usize>)> {
     let mut found = BTreeSet::new();
     let mut uncollected = BTreeSet::new();
     for (index, op) in ops.iter().enumerate() {
-        // Reads come before writes in the list of touches, except in a launch, whose arguments do not overlap.
+        // Reads come before writes in the list of touches, except in a launch, whose arguments do not
+        // overlap.
         for (buffer, at, writes, _) in touches(op) {
             let byte = &mut memory[buffer as usize][at as usize];
             if writes {
@@ -341,8 +345,8 @@ fn agrees(schedule: &Schedule) -> Result<(), TestCaseError> {
     let executor = Executor::new(schedule);
     let races = executor.races();
 
-    // Every reported pair races as reported. Of several earlier operations that race with one, the checker may name only
-    // the last of a chain; but no operation that races is left without a report.
+    // Every reported pair races as reported. Of several earlier operations that race with one, the checker
+    // may name only the last of a chain; but no operation that races is left without a report.
     let reported: BTreeSet<_> = report
         .hazards
         .iter()
@@ -382,7 +386,8 @@ fn agrees(schedule: &Schedule) -> Result<(), TestCaseError> {
     surplus_agrees(schedule, &executor, &report.surplus.iter().map(|surplus| surplus.at).collect())
 }
 
-/// A wait is surplus exactly if taking it out orders everything as before, also an access that would come right after it.
+/// A wait is surplus exactly if taking it out orders everything as before, also an access that would come
+/// right after it.
 fn surplus_agrees(
     schedule: &Schedule,
     executor: &Executor<'_>,

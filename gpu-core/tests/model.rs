@@ -1,4 +1,5 @@
-//! The estimator on schedules whose timeline can be worked out by hand, and what it says of the batch loop's variants.
+//! The estimator on schedules whose timeline can be worked out by hand, and what it says of the batch loop's
+//! variants.
 
 use gpu_core::check::check;
 use gpu_core::model::{Profile, ProfileError, Span, Timeline, estimate};
@@ -61,12 +62,13 @@ fn assert_spans(schedule: &Schedule, expected: &[(f64, f64)]) -> Timeline {
 fn a_kernel_takes_the_largest_of_its_bounds() {
     let mut s = Schedule::new("bounds");
     let stream = s.stream("compute");
+    let chain = Work { fp_muls: 20.0, bytes: 0.0, chain_muls: 15.0 };
     kernel(&mut s, None, stream, 1, Work::default(), vec![]); // an empty one: 3
     kernel(&mut s, None, stream, 10, products(20.0), vec![]); // all multiprocessors: 20
     kernel(&mut s, None, stream, 5, products(20.0), vec![]); // half of them: 40
     kernel(&mut s, None, stream, 90, products(20.0), vec![]); // more blocks than multiprocessors: 20
-    kernel(&mut s, None, stream, 10, Work { fp_muls: 20.0, bytes: 0.0, chain_muls: 15.0 }, vec![]); // chain: 30
-    kernel(&mut s, None, stream, 10, Work { fp_muls: 20.0, bytes: 500.0, chain_muls: 15.0 }, vec![]); // bytes: 50
+    kernel(&mut s, None, stream, 10, chain, vec![]); // chain: 30
+    kernel(&mut s, None, stream, 10, Work { bytes: 500.0, ..chain }, vec![]); // bytes: 50
     let timeline = assert_spans(
         &s,
         &[(1.0, 4.0), (4.0, 24.0), (24.0, 64.0), (64.0, 84.0), (84.0, 114.0), (114.0, 164.0)],
@@ -301,7 +303,8 @@ fn built_in_profiles_say_where_they_come_from_and_follow_their_formula() {
         assert_eq!(is_measured, profile.name == "NVIDIA H200");
         let ceiling = f64::from(profile.sm_count) * 32.0 * profile.sm_clock_hz / 300.0;
         let share = profile.fp_mul_per_s / ceiling;
-        // The H200's own share, 27.4 of 27.9, is of the data-sheet clock; 0.95 is of the measured multiplier rate.
+        // The H200's own share, 27.4 of 27.9, is of the data-sheet clock; 0.95 is of the measured multiplier
+        // rate.
         assert!((0.94..=0.99).contains(&share), "{}: {share}", profile.name);
         let cycles = profile.chain_mul_us * profile.sm_clock_hz / 1e6;
         assert!((cycles - 1400.0).abs() < 2.0, "{}: {cycles} cycles", profile.name);
