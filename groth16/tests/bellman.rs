@@ -139,13 +139,13 @@ fn every_truncation_names_its_section_and_offset() {
 #[test]
 fn a_hostile_count_is_refused_before_anything_is_allocated_for_it() {
     let file = File::new(&key());
-    for section in 6..12 {
+    for (section, name) in SECTIONS.into_iter().enumerate().skip(6) {
         let mut bytes = file.bytes.clone();
         let start = file.starts[section];
         bytes[start..start + 4].copy_from_slice(&u32::MAX.to_be_bytes());
         let point_bytes = if section == 11 { 192 } else { 96 };
         let expected = ReadError::Truncated {
-            section: SECTIONS[section],
+            section: name,
             offset: start as u64 + 4,
             needed_bytes: u64::from(u32::MAX) * point_bytes,
             left_bytes: (bytes.len() - start - 4) as u64,

@@ -1,1 +1,53 @@
-fn main() {}
+//! The command-line program. Without a command it is `harness check`.
+
+use clap::{Parser, Subcommand};
+use harness::commands::check::{self, CheckArgs};
+use harness::commands::schedule::{self, ScheduleArgs};
+use harness::error::EXIT_CODES;
+use harness::report::wants_colour;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// Shows that the GPU prover's products are right, on every device and under every synchronisation strategy.
+///
+/// Without a command: `check` with the options given.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXIT_CODES, after_long_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    check: CheckArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Checks products over the Zcash Sapling proving keys against arkworks
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Check(CheckArgs),
+    /// Prints a schedule, what the checker says of it, its memory, and its predicted timeline
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Schedule(ScheduleArgs),
+}
+
+fn main() -> ExitCode {
+    let line = CommandLine::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .with_ansi(wants_colour(&std::io::stderr()))
+        .init();
+    let out = &mut std::io::stdout().lock();
+    let outcome = match line.command {
+        None => check::run(&line.check, out),
+        Some(Command::Check(args)) => check::run(&args, out),
+        Some(Command::Schedule(args)) => schedule::run(&args, out),
+    };
+    match outcome {
+        Ok(judgement) => ExitCode::from(judgement.exit_code()),
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The program's commands, one a file.
+
+pub mod check;
+pub mod schedule;

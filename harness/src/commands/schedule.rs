@@ -1,0 +1,226 @@
+//! `harness schedule`: what an MSM would do, before anything does it.
+
+use crate::error::{Failure, Judgement};
+use crate::report::bytes_text;
+use gpu_core::check::{Report, check};
+use gpu_core::model::{Profile, Span, Timeline, estimate};
+use gpu_core::schedule::{Action, Schedule, Space};
+use msm_gpu::{Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, ScalarForm, Strategy};
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Threads that one multiprocessor of every chip of the profiles holds.
+const SM_THREADS: u64 = 2048;
+
+/// G1 or G2, on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Group {
+    /// Points over Fp
+    G1,
+    /// Points over Fp2
+    G2,
+}
+
+/// Prints a schedule, what the checker says of it, its memory, and its predicted timeline.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ScheduleArgs {
+    /// Group
+    #[arg(long, value_enum, default_value_t = Group::G1)]
+    pub group: Group,
+    /// Number of points
+    #[arg(long, conflicts_with = "log_n")]
+    pub n: Option<u64>,
+    /// Number of points, as a power of two
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=40))]
+    pub log_n: u32,
+    /// Number of batches
+    #[arg(long, default_value_t = 4)]
+    pub batches: u32,
+    /// What the host does between batches: `hard`, or `deferred:N` with N result slots
+    #[arg(long, default_value_t = Strategy::Deferred { buffers: 2 })]
+    pub strategy: Strategy,
+    /// Bits of a window, 2 to 20; the cheapest if not given
+    #[arg(long)]
+    pub window_bits: Option<u32>,
+    /// Device profile: h200, rtx_4090, rtx_4080, or a JSON file
+    #[arg(long, default_value = "h200", value_parser = parse_profile)]
+    pub profile: Profile,
+    /// Writes everything to a file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+fn parse_profile(text: &str) -> Result<Profile, String> {
+    match text {
+        "h200" => Ok(Profile::h200()),
+        "rtx_4090" => Ok(Profile::rtx_4090()),
+        "rtx_4080" => Ok(Profile::rtx_4080()),
+        path => {
+            let json = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+            Profile::from_json(&json).map_err(|error| error.to_string())
+        }
+    }
+}
+
+/// What `--json` writes.
+#[derive(Debug, Serialize)]
+struct ScheduleReport<'a> {
+    plan: &'a MsmPlan,
+    schedule: &'a Schedule,
+    check: &'a Report,
+    profile: &'a Profile,
+    memory: Memory,
+    spans: &'a [Span],
+    timeline: Timeline,
+}
+
+/// Bytes by where they are.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Memory {
+    resident_bytes: u64,
+    device_bytes: u64,
+    pinned_bytes: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Failure::Plan`] for sizes that have no plan.
+pub fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<Judgement, Failure> {
+    let group = match args.group {
+        Group::G1 => GroupKind::G1,
+        Group::G2 => GroupKind::G2,
+    };
+    let base_count = args.n.unwrap_or(1 << args.log_n);
+    let config = MsmConfig {
+        batches: Batches::Count(args.batches),
+        strategy: args.strategy,
+        window_bits: args.window_bits,
+    };
+    let profile = &args.profile;
+    let limits = DeviceLimits {
+        free_bytes: profile.memory_bytes.saturating_sub(base_count.saturating_mul(group.affine_bytes())),
+        resident_threads: u64::from(profile.sm_count) * SM_THREADS,
+    };
+    let plan = MsmPlan::new(group, ScalarForm::Montgomery, base_count, &config, &limits)?;
+    let schedule = msm_gpu::schedule::build(&plan);
+    let report = check(&schedule);
+    let spans = estimate(&schedule, profile);
+    let timeline = Timeline::new(&schedule, &spans);
+    let bytes_in = |space| schedule.bytes_in(space);
+    let memory = Memory {
+        resident_bytes: bytes_in(Space::Resident),
+        device_bytes: bytes_in(Space::Device),
+        pinned_bytes: bytes_in(Space::PinnedUpload) + bytes_in(Space::PinnedDownload),
+    };
+    let whole = ScheduleReport {
+        plan: &plan,
+        schedule: &schedule,
+        check: &report,
+        profile,
+        memory,
+        spans: &spans,
+        timeline,
+    };
+    write_text(&whole, out).map_err(Failure::output)?;
+    if let Some(path) = &args.json {
+        write_json(path, &whole)?;
+    }
+    Ok(if report.is_clean() { Judgement::Good } else { Judgement::Bad })
+}
+
+fn write_text(whole: &ScheduleReport<'_>, out: &mut dyn Write) -> std::io::Result<()> {
+    let (schedule, timeline) = (whole.schedule, &whole.timeline);
+    writeln!(out, "{schedule}")?;
+    writeln!(out, "checker: {}", whole.check)?;
+    let Memory { resident_bytes, device_bytes, pinned_bytes } = whole.memory;
+    writeln!(
+        out,
+        "memory: {} of bases, {} on the device besides, {} page-locked on the host",
+        bytes_text(resident_bytes),
+        bytes_text(device_bytes),
+        bytes_text(pinned_bytes)
+    )?;
+    writeln!(out, "\npredicted for {} ({}):", whole.profile.name, whole.profile.source)?;
+    writeln!(out, "{:>12} {:>12}  operation", "start, us", "end, us")?;
+    for (index, (op, span)) in schedule.ops.iter().zip(whole.spans).enumerate() {
+        if !matches!(op.action, Action::Record { .. } | Action::Wait { .. }) {
+            writeln!(out, "{:>12.1} {:>12.1}  {}", span.start_us, span.end_us, schedule.op_name(index))?;
+        }
+    }
+    writeln!(
+        out,
+        "makespan {:.1} us; kernels run for {:.1} us; the device idles for {:.1} us, {:.1} us of that between batches; \
+         the host waits for {:.1} us",
+        timeline.makespan_us,
+        timeline.compute_busy_us,
+        timeline.gpu_idle_us,
+        timeline.idle_between_batches_us,
+        timeline.host_blocked_us
+    )
+}
+
+fn write_json(path: &Path, whole: &ScheduleReport<'_>) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(whole).expect("a report has string keys and finite numbers");
+    std::fs::write(path, text).map_err(|source| Failure::Write { path: path.into(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ScheduleArgs,
+    }
+
+    fn print(line: &[&str]) -> Result<(Judgement, String), Failure> {
+        let args = Line::parse_from([&["schedule"], line].concat()).args;
+        let mut out = Vec::new();
+        let judgement = run(&args, &mut out)?;
+        Ok((judgement, String::from_utf8(out).expect("the report is text")))
+    }
+
+    #[test]
+    fn the_report_has_the_device_side_edge_and_the_verdict() {
+        let line = ["--n", "1000", "--batches", "3", "--strategy", "deferred:2"];
+        let (judgement, text) = print(&line).expect("a plan");
+        assert_eq!(judgement, Judgement::Good);
+        for word in ["rows_free", "checker: no hazards", "page-locked", "makespan", "NVIDIA H200"] {
+            assert!(text.contains(word), "{word} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn every_strategy_of_both_groups_is_free_of_hazards() {
+        for group in ["g1", "g2"] {
+            for strategy in ["hard", "deferred:2", "deferred:3", "deferred:9"] {
+                for batches in ["1", "2", "3", "8"] {
+                    let line =
+                        ["--group", group, "--log-n", "12", "--batches", batches, "--strategy", strategy];
+                    let (judgement, text) = print(&line).expect("a plan");
+                    assert_eq!(judgement, Judgement::Good, "{text}");
+                    assert!(!text.contains("nothing new"), "a surplus wait in\n{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_sizes_are_usage_errors() {
+        for line in [&["--batches", "0"][..], &["--n", "3", "--batches", "4"], &["--strategy", "deferred:1"]]
+        {
+            assert_eq!(print(line).expect_err("no plan").exit_code(), 2, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn profiles_are_named_or_read() {
+        assert_eq!(parse_profile("rtx_4090"), Ok(Profile::rtx_4090()));
+        let error = parse_profile("/nowhere/card.json").expect_err("no such file");
+        assert!(error.starts_with("/nowhere/card.json: "), "{error}");
+    }
+}

@@ -1,0 +1,114 @@
+//! Why a command stops, and with which exit code.
+
+use crate::sapling::KeyError;
+use gpu_core::GpuError;
+use msm_gpu::{MsmError, PlanError};
+use std::path::PathBuf;
+
+/// What `--help` says of the exit code.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  everything is as it should be
+  1  a result differs from the oracle's, or a schedule has hazards
+  2  the command line asks for something that does not exist or cannot be
+  3  no such device, no driver, or no NVRTC to compile the kernels with
+  4  any other failure: a key that cannot be read, a device that runs out of memory";
+
+/// How a command that came to its end judges what it saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// All as it should be.
+    Good,
+    /// A result differs, or a schedule has hazards.
+    Bad,
+    /// Nothing differs, and something could not be computed.
+    Incomplete,
+}
+
+impl Judgement {
+    /// The exit code.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Good => 0,
+            Self::Bad => 1,
+            Self::Incomplete => 4,
+        }
+    }
+}
+
+/// Why a command did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// A command line that parses and asks for the impossible.
+    #[error("{0}")]
+    Usage(String),
+    /// The sizes asked for have no plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A device.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// A product.
+    #[error(transparent)]
+    Msm(#[from] MsmError),
+    /// A proving key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A report that could not be written.
+    #[error("{}: {source}", path.display())]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl Failure {
+    /// The exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Plan(_) => 2,
+            Self::Gpu(error) | Self::Msm(MsmError::Gpu(error)) => gpu_exit_code(error),
+            _ => 4,
+        }
+    }
+
+    /// A failed write to standard output.
+    pub fn output(source: std::io::Error) -> Self {
+        Self::Write { path: "standard output".into(), source }
+    }
+}
+
+fn gpu_exit_code(error: &GpuError) -> u8 {
+    match error {
+        GpuError::NoDriver { .. } | GpuError::NoDevice { .. } | GpuError::NoCompiler { .. } => 3,
+        _ => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_documented_and_used() {
+        let no_driver = || GpuError::NoDriver { tried: vec!["libcuda.so.1".into()], reason: "absent".into() };
+        let lost = GpuError::Driver { op: "fold".into(), cause: "lost".into() };
+        let codes = [
+            Judgement::Good.exit_code(),
+            Judgement::Bad.exit_code(),
+            Failure::Usage("no product is called so".into()).exit_code(),
+            Failure::Gpu(no_driver()).exit_code(),
+            Failure::Gpu(lost).exit_code(),
+        ];
+        assert_eq!(codes, [0, 1, 2, 3, 4]);
+        for code in codes {
+            assert!(EXIT_CODES.contains(&format!("\n  {code}  ")), "{code}");
+        }
+        assert_eq!(Judgement::Incomplete.exit_code(), 4);
+        assert_eq!(Failure::Msm(MsmError::Gpu(no_driver())).exit_code(), 3);
+        assert_eq!(Failure::Plan(PlanError::ZeroBatches).exit_code(), 2);
+    }
+}
