@@ -1,0 +1,62 @@
+//! What several tests share: one kernel run by itself.
+
+use gpu_core::schedule::{Action, Arg, Launch, Region, Work};
+use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Pod, Schedule, Space, Workspace};
+use std::sync::Arc;
+
+/// One launch of one kernel on buffers that the test owns, through a schedule like any other.
+#[derive(Debug)]
+pub struct OneKernel {
+    device: Device,
+    kernel: &'static str,
+    schedule: Schedule,
+    args: Vec<Arg>,
+    bindings: Bindings,
+}
+
+impl OneKernel {
+    /// A launch without arguments yet. The kernel's module is loaded.
+    pub fn new(device: &Device, kernel: &'static str) -> Self {
+        let (schedule, args, bindings) = (Schedule::new(kernel), Vec::new(), Bindings::new());
+        Self { device: device.clone(), kernel, schedule, args, bindings }
+    }
+
+    fn region<T: Pod>(&mut self, buf: &DeviceBuf<T>) -> Region {
+        let name = format!("argument {}", self.args.len());
+        let id = self.schedule.buffer(name, Space::Resident, (buf.len() * size_of::<T>()) as u64);
+        self.bindings = std::mem::take(&mut self.bindings).bind(id, buf);
+        self.schedule.whole(id)
+    }
+
+    /// Next argument: a buffer that the kernel reads.
+    pub fn read<T: Pod>(mut self, buf: &DeviceBuf<T>) -> Self {
+        let region = self.region(buf);
+        self.args.push(Arg::Read(region));
+        self
+    }
+
+    /// Next argument: a buffer that the kernel writes, and may read.
+    pub fn write<T: Pod>(mut self, buf: &DeviceBuf<T>) -> Self {
+        let region = self.region(buf);
+        self.args.push(Arg::Write(region));
+        self
+    }
+
+    /// Next argument: a 32-bit number.
+    pub fn u32(mut self, value: u32) -> Self {
+        self.args.push(Arg::U32(value));
+        self
+    }
+
+    /// Runs it with at least `threads` threads in blocks of `block`.
+    pub fn run(mut self, threads: usize, block: u32) -> Result<(), GpuError> {
+        let stream = self.schedule.stream("test");
+        let grid = [(threads as u32).div_ceil(block), 1];
+        let launch =
+            Launch { kernel: self.kernel.into(), grid, block, args: self.args, work: Work::default() };
+        self.schedule.push(self.kernel, None, Action::Launch { stream, launch });
+        let schedule = Arc::new(CheckedSchedule::new(self.schedule)?);
+        Workspace::new(&self.device, schedule)?.run(&self.bindings, &mut |_, _| Ok(()))?;
+        Ok(())
+    }
+}
