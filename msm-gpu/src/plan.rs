@@ -412,7 +412,7 @@ impl MsmPlan {
 
     /// Device memory of the run, resident bases apart.
     pub fn device_bytes(&self) -> u64 {
-        crate::schedule::build(self).bytes_in(gpu_core::Space::Device)
+        crate::schedule::device_bytes(self)
     }
 }
 

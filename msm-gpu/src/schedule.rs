@@ -149,8 +149,8 @@ struct Builder<'a> {
 /// The bases' buffer in every schedule of [`build`]: the caller binds it.
 pub const BASES: BufferId = BufferId(0);
 
-/// Builds the schedule of a plan. Nothing runs.
-pub fn build(plan: &MsmPlan) -> Schedule {
+/// Declares everything that an MSM from staged scalars needs.
+fn declare(plan: &MsmPlan) -> (Schedule, MsmPart) {
     let (word, batches) = (plan.group.word(), plan.batch_count);
     let mut schedule =
         Schedule::new(format!("msm {word} n={} batches={batches} {}", plan.base_count, plan.strategy));
@@ -158,9 +158,20 @@ pub fn build(plan: &MsmPlan) -> Schedule {
     assert_eq!(bases, BASES, "the bases are the first buffer");
     let streams = Streams::declare(&mut schedule);
     let part = MsmPart::declare(&mut schedule, plan, "", bases, ScalarSource::Staged, streams);
+    (schedule, part)
+}
+
+/// Builds the schedule of a plan. Nothing runs.
+pub fn build(plan: &MsmPlan) -> Schedule {
+    let (mut schedule, part) = declare(plan);
     part.push_work(&mut schedule);
     part.push_collect(&mut schedule);
     schedule
+}
+
+/// Device memory of a run, resident bases apart.
+pub(crate) fn device_bytes(plan: &MsmPlan) -> u64 {
+    declare(plan).0.bytes_in(Space::Device)
 }
 
 impl Builder<'_> {
