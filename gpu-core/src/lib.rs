@@ -35,11 +35,12 @@ pub mod schedule;
 pub mod sim;
 
 pub use buffer::{DeviceBuf, DownloadBuf, InFlight, UploadBuf};
-pub use check::{CheckedSchedule, Hazard, Report};
+pub use check::{CheckedSchedule, Hazard, HazardKind, Report};
 pub use device::{Device, DeviceInfo, DeviceKind};
 pub use error::GpuError;
 pub use kernel::{KernelEntry, ModuleSource};
 pub use layout::{Pod, Xyzz};
+pub use model::{Profile, Timeline};
 pub use run::{Bindings, Trace, Workspace};
 pub use schedule::{Schedule, Space};
 

@@ -456,7 +456,7 @@ impl Timeline {
             matches!(op.action, Action::Upload { .. } | Action::Download { .. }) && !is_empty_copy(op)
         };
         let kernels = union(all().filter(|(op, _)| is_kernel(op)).map(|(_, span)| *span).collect());
-        let compute_busy_us = kernels.iter().map(Span::len_us).sum::<f64>();
+        let compute_busy_us = total_us(kernels.iter().map(Span::len_us));
         let active = extent(all().filter(|(op, _)| is_kernel(op) || is_copy(op)).map(|(_, span)| *span));
         let mut batches = BTreeMap::<u32, Span>::new();
         for (op, span) in all().filter(|(op, _)| is_kernel(op)) {
@@ -468,12 +468,12 @@ impl Timeline {
         let batches: Vec<Span> = batches.into_values().collect();
         let gaps = batches.windows(2).map(|pair| Span { start_us: pair[0].end_us, end_us: pair[1].start_us });
         let idle_in =
-            |gap: Span| gap.len_us() - kernels.iter().map(|kernel| overlap_us(kernel, &gap)).sum::<f64>();
+            |gap: Span| gap.len_us() - total_us(kernels.iter().map(|kernel| overlap_us(kernel, &gap)));
         Self {
             makespan_us: extent(spans.iter().copied()).map_or(0.0, |span| span.len_us()),
             compute_busy_us,
             gpu_idle_us: active.map_or(0.0, |span| span.len_us() - compute_busy_us),
-            idle_between_batches_us: gaps.filter(|gap| gap.len_us() > 0.0).map(idle_in).sum(),
+            idle_between_batches_us: total_us(gaps.filter(|gap| gap.len_us() > 0.0).map(idle_in)),
             host_blocked_us: host_blocked_us(schedule, spans),
         }
     }
@@ -492,6 +492,11 @@ fn host_blocked_us(schedule: &Schedule, spans: &[Span]) -> f64 {
         host_us = host_us.max(span.end_us);
     }
     blocked_us
+}
+
+/// A sum that is 0 for nothing, where `Iterator::sum` gives -0.
+fn total_us(parts: impl Iterator<Item = f64>) -> f64 {
+    parts.fold(0.0, |total, part| total + part)
 }
 
 /// From the first start to the last end.

@@ -430,16 +430,19 @@ fn surplus_agrees(
     Ok(())
 }
 
-/// Seed of this run: `TEST_SEED`, or one that is new each time.
+/// Seed of this run: `TEST_SEED` (decimal, or hexadecimal with `0x`), or one that is new each time.
 fn seed() -> u64 {
     let seed = match std::env::var("TEST_SEED") {
-        Ok(text) => text.parse().expect("TEST_SEED is a decimal number"),
+        Ok(text) => match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).expect("TEST_SEED is a number"),
+            None => text.parse().expect("TEST_SEED is a number"),
+        },
         Err(_) => {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
             now.as_nanos() as u64
         }
     };
-    println!("TEST_SEED={seed}");
+    println!("TEST_SEED={seed:#x}");
     seed
 }
 
@@ -466,7 +469,7 @@ fn the_checker_says_what_brute_force_says() {
         agrees(&schedule)
     });
     if let Err(error) = outcome {
-        panic!("TEST_SEED={seed}: {error}");
+        panic!("TEST_SEED={seed:#x}: {error}");
     }
     // The generator reaches everything: a comparison of nothing with nothing would pass too.
     assert_eq!(kinds.borrow().len(), 9, "all kinds but Malformed: {kinds:?}");
