@@ -112,7 +112,9 @@ struct Point {
     } else if (is_zero(R)) {
       COVER(point_add_affine_double);
       set_affine(x2, y2);
-      *this = doubled(*this);
+      Point twice_q = *this;   // a copy, so that the address of the accumulator itself is never taken
+      double_point(twice_q);
+      *this = twice_q;
     } else {
       COVER(point_add_affine_cancel);
       *this = identity();
@@ -120,52 +122,10 @@ struct Point {
   }
 
   // p = p + q. Complete.  12M + 2S, one reduction less  [EFD xyzz add-2008-s]
-  DEV void add(const Point& q) {
-    if (q.is_identity()) {
-      COVER(point_add_identity_right);
-      return;
-    }
-    if (is_identity()) {
-      COVER(point_add_identity_left);
-      *this = q;
-      return;
-    }
-    const Coord U1 = mul(x, q.zz);            // U1 = X1*ZZ2
-    const Coord S1 = mul(y, q.zzz);           // S1 = Y1*ZZZ2
-    const Coord P = sub(mul(q.x, zz), U1);    // P  = U2-U1, U2 = X2*ZZ1
-    const Coord R = sub(mul(q.y, zzz), S1);   // R  = S2-S1, S2 = Y2*ZZZ1
-    if (!is_zero(P)) {
-      x = U1;                                 // the same point, over the denominators of both
-      y = S1;
-      zz = mul(zz, q.zz);                     // ZZ1*ZZ2
-      zzz = mul(zzz, q.zzz);                  // ZZZ1*ZZZ2
-      finish_add_distinct(P, R);
-    } else if (is_zero(R)) {
-      COVER(point_add_double);
-      *this = doubled(*this);
-    } else {
-      COVER(point_add_cancel);
-      *this = identity();
-    }
-  }
+  DEV void add(const Point& q) { add_points(*this, q); }
 
   // p = 2p. Complete.  6M + 3S, one reduction less  [EFD xyzz dbl-2008-s-1] with a = 0
-  DEV void dbl() {
-    if (is_identity()) {
-      COVER(point_dbl_identity);
-      return;
-    }
-    const Coord U = twice(y);             // U = 2*Y1
-    const Coord V = sqr(U);               // V = U^2
-    const Coord W = mul(U, V);            // W = U*V
-    const Coord S = mul(x, V);            // S = X1*V
-    const Coord XX = sqr(x);
-    const Coord M = thrice(XX);           // M = 3*X1^2
-    x = sub(sqr(M), twice(S));               // X3 = M^2-2*S
-    y = mul_sub(M, sub(S, x), W, y);      // Y3 = M*(S-X3)-W*Y1
-    zz = mul(V, zz);                      // ZZ3 = V*ZZ1
-    zzz = mul(W, zzz);                    // ZZZ3 = W*ZZZ1
-  }
+  DEV void dbl() { double_point(*this); }
 
   // p = k*p, by double-and-add from the top bit.
   DEV void mul_small(u32 k) {
@@ -196,10 +156,51 @@ struct Point {
     zzz = mul(zzz, PPP);                     // ZZZ3 = ZZZ1*PPP
   }
 
-  // For the exceptional branches, which should not weigh on the code around them. By value, so that no caller's point
-  // has its address taken.
-  static __device__ __noinline__ Point doubled(Point p) {
-    p.dbl();
-    return p;
+  // Addition and doubling are functions: a kernel with five of them compiles them once and not five times. Their
+  // operands lie in local memory; next to 3900 wide products that traffic is small.
+
+  static FUNCTION void add_points(Point& p, const Point& q) {
+    if (q.is_identity()) {
+      COVER(point_add_identity_right);
+      return;
+    }
+    if (p.is_identity()) {
+      COVER(point_add_identity_left);
+      p = q;
+      return;
+    }
+    const Coord U1 = mul(p.x, q.zz);            // U1 = X1*ZZ2
+    const Coord S1 = mul(p.y, q.zzz);           // S1 = Y1*ZZZ2
+    const Coord P = sub(mul(q.x, p.zz), U1);    // P  = U2-U1, U2 = X2*ZZ1
+    const Coord R = sub(mul(q.y, p.zzz), S1);   // R  = S2-S1, S2 = Y2*ZZZ1
+    if (!is_zero(P)) {
+      p.x = U1;                                 // the same point, over the denominators of both
+      p.y = S1;
+      p.zz = mul(p.zz, q.zz);                   // ZZ1*ZZ2
+      p.zzz = mul(p.zzz, q.zzz);                // ZZZ1*ZZZ2
+      p.finish_add_distinct(P, R);
+    } else if (is_zero(R)) {
+      COVER(point_add_double);
+      double_point(p);
+    } else {
+      COVER(point_add_cancel);
+      p = identity();
+    }
+  }
+
+  static FUNCTION void double_point(Point& p) {
+    if (p.is_identity()) {
+      COVER(point_dbl_identity);
+      return;
+    }
+    const Coord U = twice(p.y);                 // U = 2*Y1
+    const Coord V = sqr(U);                     // V = U^2
+    const Coord W = mul(U, V);                  // W = U*V
+    const Coord S = mul(p.x, V);                // S = X1*V
+    const Coord M = thrice(sqr(p.x));           // M = 3*X1^2
+    p.x = sub(sqr(M), twice(S));                // X3 = M^2-2*S
+    p.y = mul_sub(M, sub(S, p.x), W, p.y);      // Y3 = M*(S-X3)-W*Y1
+    p.zz = mul(V, p.zz);                        // ZZ3 = V*ZZ1
+    p.zzz = mul(W, p.zzz);                      // ZZZ3 = W*ZZZ1
   }
 };

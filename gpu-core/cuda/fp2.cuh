@@ -10,12 +10,6 @@
 #pragma once
 #include "fp.cuh"
 
-#ifdef SIM
-#define FP2_FUNCTION DEV
-#else
-#define FP2_FUNCTION static __device__ __noinline__
-#endif
-
 // c0 + c1*u, both any representative < K*p. 96 bytes, canonical in memory.
 template <int K>
 struct Fp2 {
@@ -126,7 +120,7 @@ DEV Fp<2> redc(const FpWide& a) {
 }
 
 // a * b by Karatsuba.  3 wide products, 2 reductions
-FP2_FUNCTION Fp2<2> mul(const Fp2<2>& a, const Fp2<2>& b) {
+FUNCTION Fp2<2> mul(const Fp2<2>& a, const Fp2<2>& b) {
   const FpWide t0 = mul_wide(a.c0, b.c0);                                       // < 4p^2
   const FpWide t1 = mul_wide(a.c1, b.c1);                                       // < 4p^2
   const FpWide t2 = mul_wide(add_lazy(a.c0, a.c1), add_lazy(b.c0, b.c1));       // < 16p^2
@@ -135,14 +129,14 @@ FP2_FUNCTION Fp2<2> mul(const Fp2<2>& a, const Fp2<2>& b) {
 }
 
 // a^2 = (a0 + a1)(a0 - a1) + 2*a0*a1*u.  2 products in Fp
-FP2_FUNCTION Fp2<2> sqr(const Fp2<2>& a) {
+FUNCTION Fp2<2> sqr(const Fp2<2>& a) {
   const Fp<2> c0 = mul(sub(a.c0, a.c1), add_lazy(a.c0, a.c1));   // 2 * 4 <= 9
   const Fp<2> c1 = mul(a.c1, add_lazy(a.c0, a.c0));              // 2 * 4 <= 9
   return Fp2<2>(c0, c1);
 }
 
 // a*b - c*d.  6 wide products, 2 reductions
-FP2_FUNCTION Fp2<2> mul_sub(const Fp2<2>& a, const Fp2<2>& b, const Fp2<2>& c, const Fp2<2>& d) {
+FUNCTION Fp2<2> mul_sub(const Fp2<2>& a, const Fp2<2>& b, const Fp2<2>& c, const Fp2<2>& d) {
   const FpWide ab0 = mul_wide(a.c0, b.c0);                                      // all four < 4p^2
   const FpWide ab1 = mul_wide(a.c1, b.c1);
   const FpWide cd0 = mul_wide(c.c0, d.c0);

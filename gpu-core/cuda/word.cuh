@@ -13,3 +13,6 @@ typedef u32 word;
 #endif
 
 constexpr int WORD_BITS = 8 * (int)sizeof(word);
+
+// A device function that is called and not inlined, where inlining would multiply code and compile time.
+#define FUNCTION inline __device__ __noinline__
