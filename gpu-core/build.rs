@@ -1,4 +1,5 @@
-//! Compiles the common kernels and the runtime of the simulated device, and passes the common headers to dependents.
+//! Compiles the common kernels and the runtime of the simulated device, and passes the common headers to
+//! dependents.
 
 fn main() {
     let headers = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda");

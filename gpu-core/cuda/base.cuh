@@ -1,8 +1,8 @@
 // base.cuh: the vocabulary that every kernel source shares, on both devices.
 //
-// A source is compiled twice: by NVRTC as CUDA C++17, and by the host's C++ compiler for the simulated device, where
-// SIM is defined and sim/shim.h supplies what CUDA has built in. Three habits make one text serve both:
-//   - alignas comes before __shared__ (alignas(16) __shared__ u32 tile[256]), the order that both compilers take;
+// A source is compiled twice: by NVRTC as CUDA C++17, and by the host's C++ compiler for the simulated
+// device, where SIM is defined and sim/shim.h supplies what CUDA has built in. Three habits serve both:
+//   - alignas comes before __shared__ (alignas(16) __shared__ u32 tile[256]): both compilers take that order;
 //   - every kernel is extern "C" __global__ and is followed by its mark, alone on the line:
 //     EXPORT_KERNEL(name), or EXPORT_COLLECTIVE(name) if threads of a block meet (barriers, warp operations);
 //   - kernels take const T*, T*, u32 and u64 only: the marks read the signature off the C++ type.
@@ -24,7 +24,7 @@ typedef int i32;
 #define DEV __device__ __forceinline__
 #define EXPORT_KERNEL(name)
 #define EXPORT_COLLECTIVE(name)
-// Counts how often a branch is taken, on the simulated device only: tests show with it that they reach the branch.
+// Counts how often a branch is taken, on the simulated device only: tests show with it that they reach it.
 #define COVER(word)
 #endif
 

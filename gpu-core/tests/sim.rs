@@ -104,8 +104,8 @@ impl Sim {
         block: u32,
         args: &[LaunchArg],
     ) -> Result<(), GpuError> {
-        // SAFETY: arguments match the probe's signature; buffers live until the stream is waited for. What the probe does
-        // beyond its declaration is what the simulated device must catch.
+        // SAFETY: arguments match the probe's signature; buffers live until the stream is waited for. What
+        // the probe does beyond its declaration is what the simulated device must catch.
         unsafe { self.backend().launch(kernel, stream, &self.kernel(kernel), [grid, 1], block, args) }
     }
 
@@ -151,7 +151,7 @@ fn seed() -> u64 {
     seed
 }
 
-// --- kernels that break their declaration -----------------------------------------------------------------------
+// --- kernels that break their declaration ------------------------------------------------------------------
 
 #[test]
 fn reads_out_of_bounds_are_named_on_both_sides() {
@@ -295,6 +295,13 @@ fn wild_addresses_and_arithmetic_faults_are_errors() {
         let text = sim.refused("sim_probe_read", 1, &args);
         assert!(text.contains("which is no device memory"), "{text}");
     }
+    let rows = sim.words("rows", &[0; 64]);
+    if cfg!(target_arch = "x86_64") {
+        let text = sim.refused("sim_probe_trap", 64, &[rows.write(), LaunchArg::U32(0)]);
+        assert!(text.contains("kernel sim_probe_trap divides by zero (block (0, 0), thread 63)"), "{text}");
+    }
+    let text = sim.refused("sim_probe_trap", 64, &[rows.write(), LaunchArg::U32(1)]);
+    assert!(text.contains("kernel sim_probe_trap traps (block (0, 0), thread 63)"), "{text}");
 }
 
 #[test]
@@ -310,7 +317,7 @@ fn a_full_stack_is_an_error() {
     );
 }
 
-// --- threads of a block -----------------------------------------------------------------------------------------
+// --- threads of a block ------------------------------------------------------------------------------------
 
 #[test]
 fn a_missing_barrier_shows_in_some_order_of_threads() {
@@ -372,7 +379,7 @@ fn warp_operations_do_what_cuda_says() {
         let sim = Sim::new(options);
         for n in [32usize, 64, 256, 1024] {
             let values: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761) >> 28).collect();
-            let (input, output) = (sim.words("input", &values), sim.words("output", &vec![0; 8 * n]));
+            let (input, output) = (sim.words("input", &values), sim.words("output", &vec![0; 14 * n]));
             sim.run("sim_probe_warp", 1, n as u32, &[output.write(), input.read()]).unwrap();
             let rows = sim.read(&output);
             for t in 0..n {
@@ -391,8 +398,18 @@ fn warp_operations_do_what_cuda_says() {
                     ballot(&|value| value == warp[lane]),
                     if warp.contains(&1) { 1 } else { u32::from(warp.iter().all(|value| *value > 1)) * 2 },
                 ];
-                let found: Vec<u32> = (0..8).map(|row| rows[row * n + t]).collect();
-                assert_eq!(found, expected, "thread {t} of {n}");
+                let half = &warp[lane / 16 * 16..][..16];
+                let of_half = [
+                    half.iter().sum(),
+                    *half.iter().min().unwrap(),
+                    *half.iter().max().unwrap(),
+                    half.iter().fold(u32::MAX, |all, value| all & value),
+                    half.iter().fold(0, |all, value| all | value),
+                    half.iter().fold(0, |all, value| all ^ value),
+                ];
+                let found: Vec<u32> = (0..14).map(|row| rows[row * n + t]).collect();
+                assert_eq!(found[..8], expected, "thread {t} of {n}");
+                assert_eq!(found[8..], of_half, "thread {t} of {n}");
             }
         }
     }
@@ -429,7 +446,7 @@ fn a_fault_on_another_processor_is_the_launch_s_error() {
     sim.assert_usable();
 }
 
-// --- order of streams -------------------------------------------------------------------------------------------
+// --- order of streams --------------------------------------------------------------------------------------
 
 #[test]
 fn an_upload_reads_its_source_when_it_executes() {
@@ -442,8 +459,8 @@ fn an_upload_reads_its_source_when_it_executes() {
             Space::Pageable => pageable.as_mut_ptr().cast(),
             space => sim.backend().alloc_pinned("source", 16, space).unwrap(),
         };
-        // SAFETY: 16 live bytes on both sides; the early overwrite of a source in use is the mistake under test, made by the
-        // thread that executes the copy.
+        // SAFETY: 16 live bytes on both sides; the early overwrite of a source in use is the mistake under
+        // test, made by the thread that executes the copy.
         unsafe {
             pinned.write_bytes(1, 16);
             let src = HostSpan { ptr: pinned, bytes: 16, space };
@@ -473,7 +490,8 @@ fn a_download_read_too_early_is_poison_and_a_pageable_one_blocks() {
         let source = sim.words("source", &[7; 4]);
         let pinned = sim.backend().alloc_pinned("target", 16, Space::PinnedDownload).unwrap();
         let dst = HostSpan { ptr: pinned, bytes: 16, space: Space::PinnedDownload };
-        // SAFETY: 16 live bytes on both sides; the early read is the mistake under test, by the thread that executes copies.
+        // SAFETY: 16 live bytes on both sides; the early read is the mistake under test, by the thread that
+        // executes copies.
         unsafe {
             sim.backend().download("download", stream.raw(), dst, source.ptr).unwrap();
             assert_eq!(pinned.cast::<u32>().read_volatile(), early);
@@ -505,7 +523,8 @@ fn waits_bind_to_the_last_record_at_the_time_of_the_call() {
         event.record(&first).unwrap();
         b.wait(second.raw(), event.raw()).unwrap();
         add(&second, &y, &x, 100); // y = 111, after x = 11
-        // Recorded again behind that work: the second stream's wait must not wait for this one, or both would.
+        // Recorded again behind that work: the second stream's wait must not wait for this one, or both
+        // would.
         let other = sim.device.event("other").unwrap();
         other.record(&second).unwrap();
         b.wait(first.raw(), other.raw()).unwrap();
@@ -600,7 +619,7 @@ fn a_failed_operation_drops_what_is_behind_it_and_who_waits_for_it() {
     }
 }
 
-// --- memory as a resource ---------------------------------------------------------------------------------------
+// --- memory as a resource ----------------------------------------------------------------------------------
 
 #[test]
 fn out_of_memory_says_what_was_needed_and_what_is_free() {
@@ -693,7 +712,7 @@ fn copies_beyond_their_memory_are_refused() {
     sim.assert_usable();
 }
 
-// --- use from many threads --------------------------------------------------------------------------------------
+// --- use from many threads ---------------------------------------------------------------------------------
 
 #[test]
 fn one_device_serves_many_threads_and_devices_do_not_meet() {
@@ -720,6 +739,22 @@ fn one_device_serves_many_threads_and_devices_do_not_meet() {
 }
 
 #[test]
+fn tasks_of_a_thread_pool_can_launch() {
+    use rayon::prelude::*;
+    let sim = Sim::new(SimOptions::default());
+    // Large enough to spread over the processors while all of the pool's threads are at it.
+    let totals: Vec<u32> = (0..16)
+        .into_par_iter()
+        .map(|_| {
+            let output = sim.words("counts", &[0; 4001]);
+            sim.run("sim_probe_count", 4000, 256, &[output.write()]).unwrap();
+            sim.read(&output)[0]
+        })
+        .collect();
+    assert_eq!(totals, [4000 * 256; 16]);
+}
+
+#[test]
 fn coverage_counts_marked_branches() {
     assert!(modules::COVERED.contains(&"sim_probe_all_ones"));
     let count =
@@ -734,7 +769,7 @@ fn coverage_counts_marked_branches() {
     assert_eq!(count(), 0);
 }
 
-// --- through the runner -----------------------------------------------------------------------------------------
+// --- through the runner ------------------------------------------------------------------------------------
 
 #[test]
 fn a_schedule_runs_the_same_in_every_order() {

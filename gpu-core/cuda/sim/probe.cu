@@ -16,7 +16,8 @@ sim_probe_add(u32* __restrict__ out, const u32* __restrict__ in, u32 n, u32 incr
 }
 EXPORT_KERNEL(sim_probe_add)
 
-// sim_probe_read: reads the word at an index that may be out of bounds, or of an address that was not declared.
+// sim_probe_read: reads the word at an index that may be out of bounds, or of an address that was not
+// declared.
 //   in   in       u32, index words away
 //        address  added to the address of in; 0 for in itself
 //   out  out      u32[1]
@@ -42,7 +43,8 @@ sim_probe_write(u32* out, const u32* in, u32 index, u32 is_const, u32 value) {
 }
 EXPORT_KERNEL(sim_probe_write)
 
-// sim_probe_rotate: every thread takes its neighbour's word through shared memory, with or without the barrier.
+// sim_probe_rotate: every thread takes its neighbour's word through shared memory, with or without the
+// barrier.
 //   in   in   u32[gridDim.x * blockDim.x]
 //   out  out  u32[gridDim.x * blockDim.x]
 //   law  with a barrier, out[b][t] == in[b][(t + 1) mod blockDim.x]
@@ -57,8 +59,8 @@ sim_probe_rotate(u32* __restrict__ out, const u32* __restrict__ in, u32 has_barr
 }
 EXPORT_COLLECTIVE(sim_probe_rotate)
 
-// sim_probe_diverge: half of the threads meet at another barrier (0), leave without one (1), or wait at a warp operation
-// whose other lanes wait at the barrier (2).
+// sim_probe_diverge: half of the threads meet at another barrier (0), leave without one (1), or wait at a
+// warp operation whose other lanes wait at the barrier (2).
 //   out  out  u32[blockDim.x]
 //   law  kind 1: out[t] == t for the half that stays, which is allowed
 //   cost 4 B per word
@@ -87,10 +89,11 @@ EXPORT_KERNEL(sim_probe_plain_barrier)
 
 // sim_probe_warp: one result a warp operation, and a block sum that uses them. Breaks no rule.
 //   in   in   u32[blockDim.x]
-//   out  out  u32[8][blockDim.x]
-//   law  rows: sum of the block, value of lane 3, of the lane above, below (by 2), beside (xor 1), ballot of odd values,
-//        lanes with an equal value, most of the warp
-//   cost 36 B per word
+//   out  out  u32[14][blockDim.x]
+//   law  rows: sum of the block; value of lane 3, of the lane above, below (by 2), beside (xor 1); ballot of
+//        odd values; lanes with an equal value; 1 if any value is 1, else 2 if all are more; sum, min, max,
+//        and, or, xor over the lanes of the same half of the warp
+//   cost 60 B per word
 extern "C" __global__ void __launch_bounds__(1024)
 sim_probe_warp(u32* __restrict__ out, const u32* __restrict__ in) {
   __shared__ u64 warp_sums[32];
@@ -113,6 +116,13 @@ sim_probe_warp(u32* __restrict__ out, const u32* __restrict__ in) {
   out[5 * n + t] = __ballot_sync(WARP_ALL, value & 1);
   out[6 * n + t] = __match_any_sync(WARP_ALL, value);
   out[7 * n + t] = __any_sync(WARP_ALL, value == 1) ? 1 : __all_sync(WARP_ALL, value > 1) ? 2 : 0;
+  const u32 half = t & 16 ? 0xffff0000u : 0x0000ffffu;
+  out[8 * n + t] = __reduce_add_sync(half, value);
+  out[9 * n + t] = __reduce_min_sync(half, value);
+  out[10 * n + t] = __reduce_max_sync(half, value);
+  out[11 * n + t] = __reduce_and_sync(half, value);
+  out[12 * n + t] = __reduce_or_sync(half, value);
+  out[13 * n + t] = __reduce_xor_sync(half, value);
 }
 EXPORT_COLLECTIVE(sim_probe_warp)
 
@@ -132,6 +142,18 @@ sim_probe_recurse(u32* out, u32 depth) {
   if (threadIdx.x == 0) *out = sum_up_to(depth, out);
 }
 EXPORT_COLLECTIVE(sim_probe_recurse)
+
+// sim_probe_trap: the last thread divides by zero (0), or traps (1).
+//   out  out  u32[blockDim.x]
+//   law  none: refused, where the processor faults on a division by zero
+//   cost none
+extern "C" __global__ void __launch_bounds__(64)
+sim_probe_trap(u32* __restrict__ out, u32 kind) {
+  const u32 zero = blockDim.x - 1 - threadIdx.x;
+  if (kind == 1 && zero == 0) __trap();
+  out[threadIdx.x] = kind == 0 ? 100 / zero : 0;
+}
+EXPORT_KERNEL(sim_probe_trap)
 
 // sim_probe_count: every thread of the grid adds one, with an atomic.
 //   out  out  u32[1], counted up; u32 per block at 1 + block

@@ -1,10 +1,10 @@
 // runtime.cpp: runs the blocks of a kernel for the simulated device.
 //
-// A plain kernel is a loop over the threads of a block. In a collective kernel each thread is a fiber with its own
-// stack; barriers and warp operations give control back to the block's scheduler, which resumes the threads in the
-// order that the launch asks for. A thread that breaks a rule (a fault, a barrier that not all live threads reach)
-// ends the launch with a description, never the process: control jumps back to sim_run_blocks, across kernel frames
-// only, which own nothing.
+// A plain kernel is a loop over the threads of a block. In a collective kernel each thread is a fiber with
+// its own stack; barriers and warp operations give control back to the block's scheduler, which resumes the
+// threads in the order that the launch asks for. A thread that breaks a rule (a fault, a barrier that not all
+// live threads reach) ends the launch with a description, never the process: control jumps back to
+// sim_run_blocks, across kernel frames only, which own nothing.
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 #include "sim/shim.h"
@@ -26,13 +26,13 @@
 
 #define EXPORTED extern "C"
 
-// --- shared with gpu-core/src/sim/runtime.rs --------------------------------------------------------------------
+// --- shared with gpu-core/src/sim/runtime.rs ---------------------------------------------------------------
 
 enum SimFaultKind : uint32_t {
   FAULT_NONE,
   FAULT_ACCESS,       // a signal about `address`
   FAULT_PLAIN_MEETS,  // a barrier or warp operation in a kernel marked EXPORT_KERNEL
-  FAULT_BARRIER,      // `waiting` threads wait at `site`, another thread at `other_site` (0: at a warp operation)
+  FAULT_BARRIER,      // `waiting` threads wait at `site`, others at `other_site` (0: at a warp operation)
   FAULT_WARP,         // lanes named in the mask wait elsewhere, or the caller is not in its own mask
   FAULT_STACK,        // a thread's stack overflowed
   FAULT_ARITHMETIC,   // SIGFPE
@@ -59,7 +59,7 @@ struct SimLaunch {
   uint32_t order;         // of the threads of a block: 0 forward, 1 backward, 2 seeded
 };
 
-// --- fibers -----------------------------------------------------------------------------------------------------
+// --- fibers ------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -89,7 +89,6 @@ struct Fiber {
   uint64_t value, result;
   uint32_t site, mask, source_lane;
   SimWarpOp op;
-  State state;
 };
 
 }  // namespace
@@ -101,6 +100,9 @@ struct SimWorker {
   size_t guard_bytes;
   Context scheduler;
   uint16_t order[THREADS_MAX];
+  State states[THREADS_MAX];
+  uint32_t live_lanes[THREADS_MAX / LANES];     // of each warp: threads that have not returned
+  uint32_t waiting_lanes[THREADS_MAX / LANES];  // of each warp: threads at a warp operation
   Fiber fibers[THREADS_MAX];
   char signal_stack[64 * 1024];
 };
@@ -153,7 +155,8 @@ sim_switch:
 )");
 const size_t SAVED_WORDS = 6;
 void prepare(Context* context, char* stack, size_t bytes, void (*entry)()) {
-  // At entry of a function the stack pointer is 8 below a multiple of 16: a return address that is never used.
+  // At entry of a function the stack pointer is 8 below a multiple of 16: a return address that is never
+  // used.
   void** top = reinterpret_cast<void**>(stack + bytes);
   top[-1] = nullptr;
   top[-2] = reinterpret_cast<void*>(entry);
@@ -220,13 +223,16 @@ char* stack_of(const SimWorker* worker, uint32_t thread) {
   return worker->stacks + thread * worker->stride + worker->guard_bytes;
 }
 
+// Stacks begin at different cache lines of their pages: equal ones would share one set of the cache.
+size_t stack_bytes(uint32_t thread) { return STACK_BYTES * STACK_SCALE - thread * 5 % 64 * 64; }
+
 void resume(Run* run, uint32_t thread) {
   Fiber* fiber = &run->worker->fibers[thread];
   sim_thread_idx.x = thread;
-  fiber->state = RUNNING;
+  run->worker->states[thread] = RUNNING;
 #if defined(__SANITIZE_ADDRESS__)
   void* fake_stack = nullptr;
-  __sanitizer_start_switch_fiber(&fake_stack, stack_of(run->worker, thread), STACK_BYTES * STACK_SCALE);
+  __sanitizer_start_switch_fiber(&fake_stack, stack_of(run->worker, thread), stack_bytes(thread));
   swap(&run->worker->scheduler, &fiber->context);
   __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
 #else
@@ -248,7 +254,24 @@ void pause(Run* run, Fiber* fiber) {
 
 [[noreturn]] void escape(Run* run) {
   run->is_in_kernel = false;
+#if defined(__SANITIZE_ADDRESS__)
+  if (run->launch->kernel->collective) {
+    __sanitizer_start_switch_fiber(nullptr, run->host_stack, run->host_stack_bytes);
+  }
+#endif
   siglongjmp(run->escape, 1);
+}
+
+// The other end of `escape`.
+void land(Run* run) {
+#if defined(__SANITIZE_ADDRESS__)
+  if (run->launch->kernel->collective) __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
+  // Frames between here and where the escape began were abandoned with their redzones.
+  char* frame = static_cast<char*>(__builtin_frame_address(0));
+  ASAN_UNPOISON_MEMORY_REGION(frame - STACK_BYTES * STACK_SCALE, STACK_BYTES * STACK_SCALE);
+#else
+  (void)run;
+#endif
 }
 
 void describe(Run* run, SimFaultKind kind, uint32_t site) {
@@ -260,7 +283,7 @@ void describe(Run* run, SimFaultKind kind, uint32_t site) {
   fault->thread = sim_thread_idx.x;
 }
 
-// --- warp operations --------------------------------------------------------------------------------------------
+// --- warp operations ---------------------------------------------------------------------------------------
 
 uint64_t reduced(SimWarpOp op, uint32_t a, uint32_t b) {
   switch (op) {
@@ -276,26 +299,27 @@ uint64_t reduced(SimWarpOp op, uint32_t a, uint32_t b) {
 // Completes the warp operation that `caller` waits at, if every live lane of its mask is there.
 bool complete_warp_op(Run* run, uint32_t warp, const Fiber* caller) {
   Fiber* lanes = run->worker->fibers + warp * LANES;
-  const uint32_t lane_count = run->launch->block - warp * LANES < LANES ? run->launch->block - warp * LANES : LANES;
-  uint32_t group = 0;
-  for (uint32_t i = 0; i < lane_count; i++) {
-    if ((caller->mask >> i & 1) == 0 || lanes[i].state == DONE) continue;
-    const bool is_here = lanes[i].state == AT_WARP && lanes[i].op == caller->op && lanes[i].site == caller->site &&
-                         lanes[i].mask == caller->mask;
-    if (!is_here) return false;
-    group |= 1u << i;
+  const uint32_t group = caller->mask & run->worker->live_lanes[warp];
+  if ((run->worker->waiting_lanes[warp] & group) != group) return false;
+  for (uint32_t i = 0; i < LANES; i++) {
+    const bool is_elsewhere =
+        lanes[i].op != caller->op || lanes[i].site != caller->site || lanes[i].mask != caller->mask;
+    if ((group >> i & 1) && is_elsewhere) return false;
   }
+  run->worker->waiting_lanes[warp] &= ~group;
   uint64_t common = 0;
   bool is_first = true;
-  for (uint32_t i = 0; i < lane_count; i++) {
+  for (uint32_t i = 0; i < LANES; i++) {
     if ((group >> i & 1) == 0) continue;
     const uint64_t value = lanes[i].value;
     if (caller->op == SIM_BALLOT) common |= value << i;
-    if (caller->op >= SIM_REDUCE_ADD) common = is_first ? value : reduced(caller->op, (uint32_t)common, (uint32_t)value);
+    if (caller->op >= SIM_REDUCE_ADD) {
+      common = is_first ? value : reduced(caller->op, (uint32_t)common, (uint32_t)value);
+    }
     is_first = false;
   }
   const SimWarpOp op = caller->op;
-  for (uint32_t i = 0; i < lane_count; i++) {
+  for (uint32_t i = 0; i < LANES; i++) {
     if ((group >> i & 1) == 0) continue;
     lanes[i].result = common;
     if (op == SIM_SHUFFLE) {
@@ -305,23 +329,24 @@ bool complete_warp_op(Run* run, uint32_t warp, const Fiber* caller) {
     }
     if (op == SIM_MATCH) {
       lanes[i].result = 0;
-      for (uint32_t j = 0; j < lane_count; j++) {
+      for (uint32_t j = 0; j < LANES; j++) {
         if ((group >> j & 1) && lanes[j].value == lanes[i].value) lanes[i].result |= 1ull << j;
       }
     }
-    lanes[i].state = READY;
+    run->worker->states[warp * LANES + i] = READY;
   }
   return true;
 }
 
 void finish_thread(Run* run, uint32_t thread) {
-  run->worker->fibers[thread].state = DONE;
+  SimWorker* worker = run->worker;
+  const uint32_t warp = thread / LANES;
+  worker->states[thread] = DONE;
+  worker->live_lanes[warp] &= ~(1u << thread % LANES);
   run->live--;
   // Lanes that waited for this one may go on without it.
-  const uint32_t warp = thread / LANES;
-  for (uint32_t i = warp * LANES; i < (warp + 1) * LANES && i < run->launch->block; i++) {
-    const Fiber* fiber = &run->worker->fibers[i];
-    if (fiber->state == AT_WARP) complete_warp_op(run, warp, fiber);
+  for (uint32_t i = 0; i < LANES && worker->waiting_lanes[warp] != 0; i++) {
+    if (worker->waiting_lanes[warp] >> i & 1) complete_warp_op(run, warp, &worker->fibers[warp * LANES + i]);
   }
 }
 
@@ -337,7 +362,7 @@ void fiber_entry() {
   __builtin_trap();  // a finished fiber is never resumed
 }
 
-// --- blocks -----------------------------------------------------------------------------------------------------
+// --- blocks ------------------------------------------------------------------------------------------------
 
 uint64_t next_random(uint64_t* state) {
   // splitmix64
@@ -374,18 +399,17 @@ void order_threads(Run* run) {
 // Nobody can go on: names one thread that waits, and one that waits elsewhere.
 void describe_deadlock(Run* run) {
   const Fiber* fibers = run->worker->fibers;
+  const State* states = run->worker->states;
   const uint32_t count = run->launch->block;
   uint32_t first = 0;
-  while (first < count && (fibers[first].state == DONE || (run->at_barrier > 0 && fibers[first].state != AT_BARRIER))) {
-    first++;
-  }
+  while (states[first] == DONE || (run->at_barrier > 0 && states[first] != AT_BARRIER)) first++;
   sim_thread_idx.x = first;
   describe(run, run->at_barrier > 0 ? FAULT_BARRIER : FAULT_WARP, fibers[first].site);
   for (uint32_t i = 0; i < count; i++) {
-    if (fibers[i].state == DONE) continue;
-    if (fibers[i].site == fibers[first].site && fibers[i].state == fibers[first].state) {
+    if (states[i] != states[first]) continue;
+    if (fibers[i].site == fibers[first].site) {
       run->fault->waiting++;
-    } else if (fibers[i].state == fibers[first].state) {
+    } else {
       run->fault->other_site = fibers[i].site;
     }
   }
@@ -399,30 +423,35 @@ bool run_collective_block(Run* run) {
   run->at_barrier = 0;
   for (uint32_t i = 0; i < count; i++) {
     worker->order[i] = run->launch->order == 1 ? count - 1 - i : i;
-    worker->fibers[i].state = READY;
+    worker->states[i] = READY;
     char* stack = stack_of(worker, i);
 #if defined(__SANITIZE_ADDRESS__)
     ASAN_UNPOISON_MEMORY_REGION(stack, STACK_BYTES * STACK_SCALE);  // frames that an escape abandoned
 #endif
-    prepare(&worker->fibers[i].context, stack, STACK_BYTES * STACK_SCALE, fiber_entry);
+    prepare(&worker->fibers[i].context, stack, stack_bytes(i), fiber_entry);
+  }
+  for (uint32_t warp = 0; warp * LANES < count; warp++) {
+    const uint32_t lanes = count - warp * LANES;
+    worker->live_lanes[warp] = lanes < LANES ? (1u << lanes) - 1 : 0xffffffffu;
+    worker->waiting_lanes[warp] = 0;
   }
   while (run->live > 0) {
     if (run->launch->order == 2) order_threads(run);
     bool has_run = false;
     for (uint32_t i = 0; i < count; i++) {
-      if (worker->fibers[worker->order[i]].state != READY) continue;
+      if (worker->states[worker->order[i]] != READY) continue;
       resume(run, worker->order[i]);
       has_run = true;
     }
     if (run->at_barrier > 0 && run->at_barrier == run->live) {
       uint32_t site = 0;
       for (uint32_t i = 0; i < count; i++) {
-        if (worker->fibers[i].state != AT_BARRIER) continue;
+        if (worker->states[i] != AT_BARRIER) continue;
         if (site != 0 && worker->fibers[i].site != site) return false;
         site = worker->fibers[i].site;
       }
       for (uint32_t i = 0; i < count; i++) {
-        if (worker->fibers[i].state == AT_BARRIER) worker->fibers[i].state = READY;
+        if (worker->states[i] == AT_BARRIER) worker->states[i] = READY;
       }
       run->at_barrier = 0;
     } else if (!has_run) {
@@ -437,8 +466,9 @@ int locate_shared(struct dl_phdr_info* info, size_t, void* data) {
   Run* run = static_cast<Run*>(data);
   const char* begin = run->launch->kernel->shared_begin;
   for (int i = 0; i < info->dlpi_phnum; i++) {
-    const char* image = reinterpret_cast<const char*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    if (info->dlpi_phdr[i].p_type != PT_TLS || begin < image || begin >= image + info->dlpi_phdr[i].p_memsz) continue;
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    const char* image = reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr);
+    if (segment.p_type != PT_TLS || begin < image || begin >= image + segment.p_memsz) continue;
     run->shared = static_cast<char*>(info->dlpi_tls_data) + (begin - image);
     run->shared_bytes = run->launch->kernel->shared_end - begin;
     return 1;
@@ -446,7 +476,7 @@ int locate_shared(struct dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
-// --- faults -----------------------------------------------------------------------------------------------------
+// --- faults ------------------------------------------------------------------------------------------------
 
 const int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 struct sigaction previous[4];
@@ -513,7 +543,8 @@ void run_blocks(Run* run) {
   while (__atomic_load_n(launch->is_stopped, __ATOMIC_RELAXED) == 0) {
     const uint64_t block = __atomic_fetch_add(launch->next_block, 1, __ATOMIC_RELAXED);
     if (block >= launch->block_end) {
-      // Given back, so that a later call with a higher end misses none. Only a call without other workers has one.
+      // Given back, so that a later call with a higher end misses none. Only a call without other workers has
+      // one.
       __atomic_fetch_sub(launch->next_block, 1, __ATOMIC_RELAXED);
       return;
     }
@@ -540,7 +571,7 @@ SimCounter* counters;
 
 }  // namespace
 
-// --- what kernels call ------------------------------------------------------------------------------------------
+// --- what kernels call -------------------------------------------------------------------------------------
 
 extern "C" {
 __thread SimIndex sim_thread_idx __attribute__((tls_model("initial-exec")));
@@ -555,7 +586,7 @@ void sim_block_barrier(uint32_t site) {
     escape(run);
   }
   Fiber* fiber = &run->worker->fibers[sim_thread_idx.x];
-  fiber->state = AT_BARRIER;
+  run->worker->states[sim_thread_idx.x] = AT_BARRIER;
   fiber->site = site;
   run->at_barrier++;
   pause(run, fiber);
@@ -578,9 +609,10 @@ uint64_t sim_warp_meet(SimWarpOp op, uint32_t site, uint32_t mask, uint64_t valu
   fiber->mask = mask;
   fiber->value = value;
   fiber->source_lane = source_lane;
-  fiber->state = AT_WARP;
+  run->worker->states[thread] = AT_WARP;
+  run->worker->waiting_lanes[thread / LANES] |= 1u << thread % LANES;
   if (complete_warp_op(run, thread / LANES, fiber)) {
-    fiber->state = RUNNING;
+    run->worker->states[thread] = RUNNING;
   } else {
     pause(run, fiber);
   }
@@ -601,7 +633,7 @@ void sim_list_counter(SimCounter* counter) {
 }
 }
 
-// --- what the backend calls -------------------------------------------------------------------------------------
+// --- what the backend calls --------------------------------------------------------------------------------
 
 // Takes over the signals of faults in kernels; to be called once.
 EXPORTED int sim_install_handlers(void) {
@@ -641,7 +673,11 @@ EXPORTED void sim_run_blocks(const SimLaunch* launch, SimWorker* worker, SimFaul
   }
   Run* outer = current;
   current = &run;
-  if (sigsetjmp(run.escape, 0) == 0) run_blocks(&run);
+  if (sigsetjmp(run.escape, 0) == 0) {
+    run_blocks(&run);
+  } else {
+    land(&run);
+  }
   current = outer;
   if (is_missing) sigaltstack(&host_signal_stack, nullptr);
   if (fault->kind != FAULT_NONE) __atomic_store_n(launch->is_stopped, 1, __ATOMIC_RELAXED);

@@ -1,9 +1,9 @@
 // shim.h: what CUDA C++ has built in, for the simulated device.
 //
-// kernel-build compiles each source inside a namespace of its own, after this header, so two modules may define the
-// same helper differently. Threads of a block run on one host thread: one after the other in a plain kernel, as fibers
-// that switch at barriers and warp operations in a collective one. Blocks may run on several host threads, so atomics
-// on device memory are real ones.
+// kernel-build compiles each source inside a namespace of its own, after this header, so two modules may
+// define the same helper differently. Threads of a block run on one host thread: one after the other in a
+// plain kernel, as fibers that switch at barriers and warp operations in a collective one. Blocks may run on
+// several host threads, so atomics on device memory are real ones.
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ struct SimKernel {
   void (*call)(const void* const* args);  // runs the kernel for the current thread
   const char* signature;                  // a letter an argument: r w 4 8
   uint32_t collective;
-  const char* shared_begin;               // the initial image of the module's shared memory, in the TLS segment
+  const char* shared_begin;               // initial image of the module's shared memory, in the TLS segment
   const char* shared_end;
 };
 
@@ -46,7 +46,7 @@ uint64_t sim_warp_meet(SimWarpOp op, uint32_t site, uint32_t mask, uint64_t valu
 void sim_trap(void) __attribute__((noreturn));
 }
 
-// --- marks ------------------------------------------------------------------------------------------------------
+// --- marks -------------------------------------------------------------------------------------------------
 
 template <class T> struct SimLetter;
 template <class T> struct SimLetter<const T*> { static constexpr char value = 'r'; };
@@ -79,25 +79,26 @@ template <class... Args, void (*kernel)(Args...)> struct SimExport<void (*)(Args
 #define EXPORT_COLLECTIVE(name) sim_exported_kernel name;
 #define COVER(word) sim_covered_word word;
 #else
-#define SIM_EXPORT(name, is_collective)                                                                        \
-  extern "C" {                                                                                                 \
-  extern const SimKernel SIM_JOIN(sim_kernel_, name);                                                          \
-  const SimKernel SIM_JOIN(sim_kernel_, name) = {                                                              \
-      &SimExport<decltype(&name), &name>::call, SimExport<decltype(&name), &name>::signature, is_collective,   \
-      SIM_SHARED_BEGIN, SIM_SHARED_END};                                                                       \
+#define SIM_EXPORT(name, is_collective)                                                                      \
+  extern "C" {                                                                                               \
+  extern const SimKernel SIM_JOIN(sim_kernel_, name);                                                        \
+  const SimKernel SIM_JOIN(sim_kernel_, name) = {                                                            \
+      &SimExport<decltype(&name), &name>::call, SimExport<decltype(&name), &name>::signature, is_collective, \
+      SIM_SHARED_BEGIN, SIM_SHARED_END};                                                                     \
   }
 #define EXPORT_KERNEL(name) SIM_EXPORT(name, 0)
 #define EXPORT_COLLECTIVE(name) SIM_EXPORT(name, 1)
-#define COVER(word)                                                                                            \
-  do {                                                                                                         \
-    static SimCounter sim_counter = {#word, 0, 0, nullptr};                                                    \
-    if (__atomic_fetch_add(&sim_counter.count, 1, __ATOMIC_RELAXED) == 0) sim_list_counter(&sim_counter);      \
+#define COVER(word)                                                                                          \
+  do {                                                                                                       \
+    static SimCounter sim_counter = {#word, 0, 0, nullptr};                                                  \
+    if (__atomic_fetch_add(&sim_counter.count, 1, __ATOMIC_RELAXED) == 0) sim_list_counter(&sim_counter);    \
   } while (0)
 #endif
 
-// --- qualifiers -------------------------------------------------------------------------------------------------
+// --- qualifiers --------------------------------------------------------------------------------------------
 
-// Shared memory is the host thread's own; the module's section lets the runtime poison all of it before each block.
+// Shared memory is the host thread's own; the module's section lets the runtime poison all of it before each
+// block.
 #if defined(SIM_MODULE) && !defined(SIM_LIST)
 extern "C" {
 extern const char SIM_JOIN(__start_sim_shared_, SIM_MODULE)[] __attribute__((weak, visibility("hidden")));
@@ -131,16 +132,18 @@ extern const char SIM_JOIN(__stop_sim_shared_, SIM_MODULE)[] __attribute__((weak
 #define blockDim sim_block_dim
 #define gridDim sim_grid_dim
 
-// --- vector types -----------------------------------------------------------------------------------------------
+// --- vector types ------------------------------------------------------------------------------------------
 
 struct alignas(8) uint2 { unsigned int x, y; };
 struct alignas(16) uint4 { unsigned int x, y, z, w; };
 struct alignas(16) ulonglong2 { unsigned long long x, y; };
 inline uint2 make_uint2(unsigned int x, unsigned int y) { return {x, y}; }
-inline uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
+inline uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) {
+  return {x, y, z, w};
+}
 inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
 
-// --- arithmetic -------------------------------------------------------------------------------------------------
+// --- arithmetic --------------------------------------------------------------------------------------------
 
 inline unsigned int min(unsigned int a, unsigned int b) { return b < a ? b : a; }
 inline unsigned int max(unsigned int a, unsigned int b) { return a < b ? b : a; }
@@ -176,43 +179,43 @@ inline unsigned long long __brevll(unsigned long long x) {
   return (unsigned long long)__brev((unsigned int)x) << 32 | __brev((unsigned int)(x >> 32));
 }
 
-// --- memory -----------------------------------------------------------------------------------------------------
+// --- memory ------------------------------------------------------------------------------------------------
 
 template <class T> inline T __ldg(const T* p) { return *p; }
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() {}
 inline void __trap() { sim_trap(); }
 
-#define SIM_ATOMIC(T)                                                                                          \
-  inline T atomicAdd(T* p, T value) { return __atomic_fetch_add(p, value, __ATOMIC_RELAXED); }                 \
-  inline T atomicSub(T* p, T value) { return __atomic_fetch_sub(p, value, __ATOMIC_RELAXED); }                 \
-  inline T atomicOr(T* p, T value) { return __atomic_fetch_or(p, value, __ATOMIC_RELAXED); }                   \
-  inline T atomicAnd(T* p, T value) { return __atomic_fetch_and(p, value, __ATOMIC_RELAXED); }                 \
-  inline T atomicXor(T* p, T value) { return __atomic_fetch_xor(p, value, __ATOMIC_RELAXED); }                 \
-  inline T atomicExch(T* p, T value) { return __atomic_exchange_n(p, value, __ATOMIC_RELAXED); }               \
-  inline T atomicCAS(T* p, T expected, T value) {                                                              \
-    __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);               \
-    return expected;                                                                                           \
-  }                                                                                                            \
-  inline T atomicMax(T* p, T value) {                                                                          \
-    T seen = __atomic_load_n(p, __ATOMIC_RELAXED);                                                             \
-    while (seen < value &&                                                                                     \
-           !__atomic_compare_exchange_n(p, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {          \
-    }                                                                                                          \
-    return seen;                                                                                               \
-  }                                                                                                            \
-  inline T atomicMin(T* p, T value) {                                                                          \
-    T seen = __atomic_load_n(p, __ATOMIC_RELAXED);                                                             \
-    while (value < seen &&                                                                                     \
-           !__atomic_compare_exchange_n(p, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {          \
-    }                                                                                                          \
-    return seen;                                                                                               \
+#define SIM_ATOMIC(T)                                                                                        \
+  inline T atomicAdd(T* p, T value) { return __atomic_fetch_add(p, value, __ATOMIC_RELAXED); }               \
+  inline T atomicSub(T* p, T value) { return __atomic_fetch_sub(p, value, __ATOMIC_RELAXED); }               \
+  inline T atomicOr(T* p, T value) { return __atomic_fetch_or(p, value, __ATOMIC_RELAXED); }                 \
+  inline T atomicAnd(T* p, T value) { return __atomic_fetch_and(p, value, __ATOMIC_RELAXED); }               \
+  inline T atomicXor(T* p, T value) { return __atomic_fetch_xor(p, value, __ATOMIC_RELAXED); }               \
+  inline T atomicExch(T* p, T value) { return __atomic_exchange_n(p, value, __ATOMIC_RELAXED); }             \
+  inline T atomicCAS(T* p, T expected, T value) {                                                            \
+    __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);             \
+    return expected;                                                                                         \
+  }                                                                                                          \
+  inline T atomicMax(T* p, T value) {                                                                        \
+    T seen = __atomic_load_n(p, __ATOMIC_RELAXED);                                                           \
+    while (seen < value &&                                                                                   \
+           !__atomic_compare_exchange_n(p, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {        \
+    }                                                                                                        \
+    return seen;                                                                                             \
+  }                                                                                                          \
+  inline T atomicMin(T* p, T value) {                                                                        \
+    T seen = __atomic_load_n(p, __ATOMIC_RELAXED);                                                           \
+    while (value < seen &&                                                                                   \
+           !__atomic_compare_exchange_n(p, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {        \
+    }                                                                                                        \
+    return seen;                                                                                             \
   }
 SIM_ATOMIC(unsigned int)
 SIM_ATOMIC(unsigned long long)
 SIM_ATOMIC(int)
 
-// --- meetings ---------------------------------------------------------------------------------------------------
+// --- meetings ----------------------------------------------------------------------------------------------
 
 template <class T> inline unsigned long long sim_bits(T value) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "warp operations move 4 or 8 bytes");
@@ -229,8 +232,8 @@ inline unsigned int sim_lane() { return sim_thread_idx.x & 31; }
 
 template <class T>
 inline T sim_shfl(uint32_t site, unsigned int mask, T value, unsigned int lane, unsigned int width = 32) {
-  const unsigned int first = sim_lane() & ~(width - 1);
-  return sim_from_bits<T>(sim_warp_meet(SIM_SHUFFLE, site, mask, sim_bits(value), first + (lane & (width - 1))));
+  const unsigned int source = (sim_lane() & ~(width - 1)) + (lane & (width - 1));
+  return sim_from_bits<T>(sim_warp_meet(SIM_SHUFFLE, site, mask, sim_bits(value), source));
 }
 template <class T>
 inline T sim_shfl_up(uint32_t site, unsigned int mask, T value, unsigned int delta, unsigned int width = 32) {
@@ -239,7 +242,8 @@ inline T sim_shfl_up(uint32_t site, unsigned int mask, T value, unsigned int del
   return sim_from_bits<T>(sim_warp_meet(SIM_SHUFFLE, site, mask, sim_bits(value), source));
 }
 template <class T>
-inline T sim_shfl_down(uint32_t site, unsigned int mask, T value, unsigned int delta, unsigned int width = 32) {
+inline T sim_shfl_down(uint32_t site, unsigned int mask, T value, unsigned int delta,
+                       unsigned int width = 32) {
   const unsigned int lane = sim_lane(), end = (lane & ~(width - 1)) + width;
   const unsigned int source = lane + delta >= end ? lane : lane + delta;
   return sim_from_bits<T>(sim_warp_meet(SIM_SHUFFLE, site, mask, sim_bits(value), source));
@@ -267,7 +271,8 @@ struct SimSyncWarp {
 #define __ballot_sync(mask, predicate) sim_ballot(__LINE__, mask, predicate)
 #define __any_sync(mask, predicate) (sim_ballot(__LINE__, mask, predicate) != 0)
 #define __all_sync(mask, predicate) (sim_ballot(__LINE__, mask, !(predicate)) == 0)
-#define __match_any_sync(mask, value) ((unsigned int)sim_warp_meet(SIM_MATCH, __LINE__, mask, sim_bits(value), 0))
+#define __match_any_sync(mask, value) \
+  ((unsigned int)sim_warp_meet(SIM_MATCH, __LINE__, mask, sim_bits(value), 0))
 #define __reduce_add_sync(mask, value) ((unsigned int)sim_warp_meet(SIM_REDUCE_ADD, __LINE__, mask, value, 0))
 #define __reduce_min_sync(mask, value) ((unsigned int)sim_warp_meet(SIM_REDUCE_MIN, __LINE__, mask, value, 0))
 #define __reduce_max_sync(mask, value) ((unsigned int)sim_warp_meet(SIM_REDUCE_MAX, __LINE__, mask, value, 0))

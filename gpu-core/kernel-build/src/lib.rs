@@ -1,7 +1,8 @@
 //! Build-time half of a kernel crate.
 //!
-//! A crate with kernels calls [`Build`] from its build script. Each module is compiled for the simulated device, and
-//! `$OUT_DIR/kernels.rs` receives the embedded sources and a static for each module. The crate takes them in with
+//! A crate with kernels calls [`Build`] from its build script. Each module is compiled for the simulated
+//! device, and `$OUT_DIR/kernels.rs` receives the embedded sources and a static for each module. The crate
+//! takes them in with
 //!
 //! ```text
 //! pub mod modules { include!(concat!(env!("OUT_DIR"), "/kernels.rs")); }
@@ -9,7 +10,8 @@
 //!
 //! It needs `gpu-core` among its dependencies, whose common headers it sees through cargo's `links` metadata.
 //!
-//! `SIM_SANITIZE` (for example `address,undefined`) in the environment compiles the kernels with those sanitizers.
+//! `SIM_SANITIZE` (for example `address,undefined`) in the environment compiles the kernels with those
+//! sanitizers.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -129,8 +131,8 @@ impl Build {
         })?;
         let mut library = self.compiler();
         let mut marks = Vec::new();
-        for (objects, found) in compiled {
-            library.objects(objects);
+        for (object, found) in compiled {
+            library.object(object);
             marks.push(found);
         }
         if let Some(runtime) = &self.runtime {
@@ -142,8 +144,8 @@ impl Build {
         self.write("kernels.rs", &self.generate(&marks)?)
     }
 
-    /// The compiler with the flags of all kernel code: optimised in every profile, since field arithmetic at -O0 is
-    /// some fifty times slower; without type-based aliasing, which CUDA does not assume either.
+    /// The compiler with the flags of all kernel code: optimised in every profile, since field arithmetic at
+    /// -O0 is some fifty times slower; without type-based aliasing, which CUDA does not assume either.
     fn compiler(&self) -> cc::Build {
         let mut build = cc::Build::new();
         build
@@ -156,21 +158,26 @@ impl Build {
             .extra_warnings(false)
             .define("SIM", "1")
             .includes(&self.header_dirs)
-            .flags(["-Wno-unknown-pragmas", "-fno-strict-aliasing", "-fvisibility=hidden"])
+            .flags([
+                "-Wno-unknown-pragmas",
+                "-Wno-unused-function",
+                "-fno-strict-aliasing",
+                "-fvisibility=hidden",
+            ])
             .flags(["-fno-exceptions", "-fno-rtti", "-ftls-model=initial-exec"]);
-        if let Ok(sanitizers) = env::var("SIM_SANITIZE") {
-            if !sanitizers.is_empty() {
-                build.flag(format!("-fsanitize={sanitizers}")).flags(["-fno-omit-frame-pointer", "-g"]);
-            }
+        let sanitizers = env::var("SIM_SANITIZE").unwrap_or_default();
+        if !sanitizers.is_empty() {
+            build.flag(format!("-fsanitize={sanitizers}")).flags(["-fno-omit-frame-pointer", "-g"]);
         }
         build
     }
 
-    fn compile(&self, module: &Module) -> Result<(Vec<PathBuf>, Marks), String> {
+    fn compile(&self, module: &Module) -> Result<(PathBuf, Marks), String> {
         let about = |error: cc::Error| format!("{}: {error}", module.name);
         let dir = self.out_dir.join(&module.name);
         fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-        // A namespace around the module keeps helpers that two modules define differently apart in the linker.
+        // A namespace around the module keeps helpers that two modules define differently apart in the
+        // linker.
         let wrapper = dir.join(format!("{}.cpp", module.name));
         let text = format!(
             "#include \"sim/shim.h\"\nnamespace module_{} {{\n#include \"{}\"\n}}\n",
@@ -188,7 +195,19 @@ impl Build {
         if marks.kernels.is_empty() {
             return Err(format!("{}: no EXPORT_KERNEL or EXPORT_COLLECTIVE", module.name));
         }
-        Ok((build.try_compile_intermediates().map_err(about)?, marks))
+        // A header that changes concerns some modules: the others are recognised by their preprocessed text.
+        let text = build.try_expand().map_err(about)?;
+        let flags = build.try_get_compiler().map_err(about)?.to_command();
+        let key = format!("{flags:?}\n{}", String::from_utf8_lossy(&text));
+        let (key_file, object_file) = (dir.join("key"), dir.join(format!("{}.o", module.name)));
+        let is_known = object_file.is_file() && fs::read_to_string(&key_file).is_ok_and(|old| old == key);
+        if !is_known {
+            let objects = build.try_compile_intermediates().map_err(about)?;
+            let [object] = objects.as_slice() else { return Err(format!("{}: no object", module.name)) };
+            let in_place = fs::rename(object, &object_file).and_then(|()| fs::write(&key_file, &key));
+            in_place.map_err(|error| format!("{}: {error}", object_file.display()))?;
+        }
+        Ok((object_file, marks))
     }
 
     fn headers(&self) -> Result<Vec<PathBuf>, String> {

@@ -1,7 +1,9 @@
-//! Memory of the simulated device: each allocation in a mapping of its own, closed except to the operation that declares it.
+//! Memory of the simulated device: each allocation in a mapping of its own, closed except to the operation
+//! that declares it.
 //!
-//! An allocation ends at an inaccessible guard zone and starts after another one. It is aligned to the largest power of
-//! two, from 16 to 256, that divides its size, so that its end meets the guard zone within 15 bytes.
+//! An allocation ends at an inaccessible guard zone and starts after another one. It is aligned to the
+//! largest power of two, from 16 to 256, that divides its size, so that its end meets the guard zone within
+//! 15 bytes.
 
 use super::runtime::Fault;
 use crate::error::GpuError;
@@ -59,7 +61,8 @@ impl Mapping {
             Access::Write => libc::PROT_READ | libc::PROT_WRITE,
         };
         assert!(self.base <= range.start && range.end <= self.base + self.bytes, "pages of this mapping");
-        // SAFETY: the pages are ours; device memory has no references into it, only raw copies and kernels under the lock.
+        // SAFETY: the pages are ours; device memory has no references into it, only raw copies and kernels
+        // under the lock.
         let outcome =
             unsafe { libc::mprotect(range.start as *mut _, (range.end - range.start) as usize, prot) };
         assert_eq!(outcome, 0, "mprotect: {}", std::io::Error::last_os_error());
@@ -277,8 +280,8 @@ impl Memory {
         self.device.get_mut(&ptr).expect("open memory is live")
     }
 
-    /// Keeps the bytes that share an open page with a written region without belonging to one: a kernel can change them
-    /// without a fault. To be called after [`open`](Self::open).
+    /// Keeps the bytes that share an open page with a written region without belonging to one: a kernel can
+    /// change them without a fault. To be called after [`open`](Self::open).
     pub(super) fn snapshot(&self, declared: &[Declared]) -> Snapshot {
         let mut written: Vec<_> = declared
             .iter()

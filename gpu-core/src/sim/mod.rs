@@ -1,15 +1,17 @@
 //! The simulated device: the kernels' own sources, compiled as C++, on streams that are queues.
 //!
-//! Nothing that is queued runs before the [`Order`] says so, and whatever it says is something that a GPU could do. The
-//! rules of CUDA's copies are kept: an upload from page-locked memory reads its source when it executes, a download into
-//! pageable memory blocks the host.
+//! Nothing that is queued runs before the [`Order`] says so, and whatever it says is something that a GPU
+//! could do. The rules of CUDA's copies are kept: an upload from page-locked memory reads its source when it
+//! executes, a download into pageable memory blocks the host.
 //!
-//! An operation can reach the device memory that it declares and no other: the rest is inaccessible while it runs, what is
-//! declared as read is read-only. A kernel that breaks its declaration, or a rule of barriers, makes the operation fail
-//! with [`GpuError::Access`]; what is queued behind it on its stream is dropped. The error returns from the call that
-//! executed it and from the next wait for the stream, and then the device is as good as new.
+//! An operation can reach the device memory that it declares and no other: the rest is inaccessible while it
+//! runs, what is declared as read is read-only. A kernel that breaks its declaration, or a rule of barriers,
+//! makes the operation fail with [`GpuError::Access`]; what is queued behind it on its stream is dropped. The
+//! error returns from the call that executed it and from the next wait for the stream, and then the device is
+//! as good as new.
 //!
-//! What executes does so on the calling thread, under one lock; the blocks of a large launch spread over all processors.
+//! What executes does so on the calling thread, under one lock; the blocks of a large launch spread over all
+//! processors.
 
 mod memory;
 mod queue;
@@ -136,8 +138,8 @@ impl SimHandle {
         }
     }
 
-    /// Where a pattern of bytes is: in live or freed device memory (as long as it is kept), or in page-locked memory.
-    /// One line a buffer; shows that secrets are wiped.
+    /// Where a pattern of bytes is: in live or freed device memory (as long as it is kept), or in page-locked
+    /// memory. One line a buffer; shows that secrets are wiped.
     ///
     /// # Panics
     /// If the pattern is empty.
@@ -154,7 +156,8 @@ pub struct SimBackend {
     state: Arc<Mutex<State>>,
 }
 
-/// A panic under the lock (an assertion about a handle) leaves the state whole: it is changed by complete steps.
+/// A panic under the lock (an assertion about a handle) leaves the state whole: it is changed by complete
+/// steps.
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -247,7 +250,8 @@ impl Backend for SimBackend {
         if is_pinned {
             state.memory.check_pinned(dst.ptr as u64, dst.bytes as u64).map_err(access_error(op))?;
             if !state.is_eager() {
-                // SAFETY: checked to lie in live page-locked memory; the caller gives the bytes to the copy from now on.
+                // SAFETY: checked to lie in live page-locked memory; the caller gives the bytes to the copy
+                // from now on.
                 unsafe { queue::poison_target(dst) };
             }
         }

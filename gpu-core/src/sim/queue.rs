@@ -307,9 +307,9 @@ impl State {
             }
         };
         self.memory.open(&[Declared { ptr: dst, bytes, write: true }])?;
-        // SAFETY: `open` found the target in one live allocation and opened it; the source is our copy, or page-locked
-        // memory that is alive (checked above). `copy` reads it even where the host writes it too early: that is
-        // the mistake to be shown, and both happen on one thread at a time.
+        // SAFETY: `open` found the target in one live allocation and opened it; the source is our copy, or
+        // page-locked memory that is alive (checked above). `copy` reads it even where the host writes it too
+        // early: that is the mistake to be shown, and both happen on one thread at a time.
         unsafe { std::ptr::copy_nonoverlapping(from, dst as *mut u8, bytes as usize) };
         Ok(())
     }
@@ -325,8 +325,9 @@ impl State {
             self.memory.check_pinned(dst.0, bytes)?;
         }
         self.memory.open(&[Declared { ptr: src, bytes, write: false }])?;
-        // SAFETY: `open` found the source in one live allocation and opened it; the target is page-locked memory that is
-        // alive (checked above), or the caller's bytes, and then the caller is still in the call.
+        // SAFETY: `open` found the source in one live allocation and opened it; the target is page-locked
+        // memory that is alive (checked above), or the caller's bytes, and then the caller is still in the
+        // call.
         unsafe { std::ptr::copy_nonoverlapping(src as *const u8, dst.0 as *mut u8, bytes as usize) };
         Ok(())
     }
@@ -373,8 +374,8 @@ impl State {
             ThreadOrder::Seeded(seed) => (Threads::Seeded, seed ^ self.launch_count.rotate_left(32)),
         };
         self.launch_count += 1;
-        // SAFETY: the caller of `Backend::launch` has matched the arguments with the signature; declared memory is open, all
-        // other device memory faults.
+        // SAFETY: the caller of `Backend::launch` has matched the arguments with the signature; declared
+        // memory is open, all other device memory faults.
         let fault = unsafe { runtime::run(kernel.entry.sim, grid, block, &values, order, seed) };
         let compared = self.memory.compare(&snapshot, &declared).map_err(of_kernel);
         match fault {

@@ -65,10 +65,12 @@ impl Fault {
                 format!("meets other threads at line {site}, but is marked EXPORT_KERNEL")
             }
             FAULT_BARRIER if *other_site != 0 => format!(
-                "has diverged: {waiting} threads wait at the barrier at line {site}, others at line {other_site}"
+                "has diverged: {waiting} threads wait at the barrier at line {site}, others at line \
+                 {other_site}"
             ),
             FAULT_BARRIER => format!(
-                "has diverged: {waiting} threads wait at the barrier at line {site}, others at a warp operation"
+                "has diverged: {waiting} threads wait at the barrier at line {site}, others at a warp \
+                 operation"
             ),
             FAULT_WARP => {
                 format!("has diverged: lanes named by the warp operation at line {site} are not at it")
@@ -126,7 +128,8 @@ unsafe extern "C" {
 /// Stacks of a host thread that runs blocks. Taken from a pool and given back: a stack is worth keeping.
 struct Worker(*mut Opaque);
 
-// SAFETY: a worker is plain memory without ties to a thread; one thread uses it at a time, who owns this value.
+// SAFETY: a worker is plain memory without ties to a thread; one thread uses it at a time, who owns this
+// value.
 unsafe impl Send for Worker {}
 
 static IDLE: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
@@ -144,8 +147,8 @@ impl Worker {
 
     fn run(&mut self, launch: &Launch) -> Fault {
         let mut fault = Fault::default();
-        // SAFETY: `launch` and all that it points to outlive the call; the worker is ours for its time. A kernel's bad
-        // access ends the call with a fault, as the handlers are installed.
+        // SAFETY: `launch` and all that it points to outlive the call; the worker is ours for its time. A
+        // kernel's bad access ends the call with a fault, as the handlers are installed.
         unsafe { sim_run_blocks(launch, self.0, &mut fault) };
         fault
     }
@@ -155,21 +158,23 @@ impl Worker {
     }
 }
 
-/// Makes faults inside kernels errors instead of the end of the process. Signals from elsewhere go where they went before.
+/// Makes faults inside kernels errors instead of the end of the process. Signals from elsewhere go where they
+/// went before.
 pub(super) fn install_handlers() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: the handler touches thread-locals and async-signal-safe functions only, and is installed once.
+        // SAFETY: the handler touches thread-locals and async-signal-safe functions only, and is installed
+        // once.
         let error = unsafe { sim_install_handlers() };
         assert_eq!(error, 0, "sigaction refuses a valid handler");
     });
 }
 
-/// Runs a kernel to its end, or to its first fault. Small launches run on the calling thread, large ones on all processors.
+/// Runs a kernel to its end, or to its first fault. Small launches run on the calling thread, large ones on
+/// all processors.
 ///
-/// # Safety
-/// `args` are values of the kernel's parameter types, and pointers among them point to what the kernel's contract asks,
-/// or to memory that faults.
+/// # Safety `args` are values of the kernel's parameter types, and pointers among them point to what the
+/// kernel's contract asks, or to memory that faults.
 pub(super) unsafe fn run(
     kernel: &SimKernel,
     grid: [u32; 2],
@@ -223,15 +228,15 @@ pub(super) unsafe fn run(
 }
 
 fn counters() -> impl Iterator<Item = &'static Counter> {
-    // SAFETY: the list's nodes are statics of the object files; a node is published after its `next` is set, and neither
-    // changes afterwards (the count is atomic).
+    // SAFETY: the list's nodes are statics of the object files; a node is published after its `next` is set,
+    // and neither changes afterwards (the count is atomic).
     let first = unsafe { sim_counters().as_ref() };
     // SAFETY: as above.
     std::iter::successors(first, |counter| unsafe { counter.next.as_ref() })
 }
 
-/// How often each `COVER(word)` branch of the kernels was taken in this process, by word. Words never reached are absent;
-/// the modules' `COVERED` lists all.
+/// How often each `COVER(word)` branch of the kernels was taken in this process, by word. Words never reached
+/// are absent; the modules' `COVERED` lists all.
 pub fn coverage() -> Vec<(String, u64)> {
     let mut by_word = std::collections::BTreeMap::new();
     for counter in counters() {
