@@ -4,9 +4,11 @@
 //! in the flavours that have broken other provers, each a pure function of a seed.
 
 mod bases;
+mod ntt;
 mod scalars;
 
 pub use bases::{BaseFlavour, KnownBases};
+pub use ntt::{arkworks_domain, bit_reversed, coeffs_by_sums, values_by_horner};
 pub use scalars::ScalarFlavour;
 
 use ark_bls12_381::Fr;
