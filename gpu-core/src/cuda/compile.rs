@@ -12,18 +12,18 @@ use cudarc::nvrtc::{result, sys};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CString, c_char};
 
-/// What one function of a module takes of the chip, as the assembler reports it.
+/// What one kernel takes of the chip, as the assembler reports it, with the functions that it calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelResources {
-    /// Kernel, or (mangled) a function that is called rather than inlined.
-    pub function: String,
-    /// Registers a thread; none for a called function, whose registers count in its callers.
-    pub registers: Option<u32>,
+    /// Kernel name.
+    pub kernel: String,
+    /// Registers a thread.
+    pub registers: u32,
     /// Bytes that a thread writes to local memory because registers ran out.
     pub spill_store_bytes: u32,
     /// Bytes that it reads back.
     pub spill_load_bytes: u32,
-    /// Bytes of local memory a thread, with those of called functions.
+    /// Bytes of local memory a thread.
     pub stack_bytes: u32,
     /// Static shared memory a block, in bytes.
     pub shared_bytes: u32,
@@ -61,7 +61,8 @@ pub fn compile(source: &ModuleSource, arch: &str) -> Result<Vec<u8>> {
     Ok(translate(source, arch, &options(source, arch))?.image)
 }
 
-/// Compiles a module and reads off the assembler's report what each of its functions takes.
+/// Compiles a module and reads off the assembler's report what each of its kernels takes, in the order of the
+/// module.
 ///
 /// # Errors
 /// As [`compile`].
@@ -69,7 +70,11 @@ pub fn resources(source: &ModuleSource, arch: &str) -> Result<Vec<KernelResource
     let mut options = options(source, arch);
     options.push("--ptxas-options=-v".into());
     let log = translate(source, arch, &options)?.log;
-    parse_report(&log).ok_or_else(|| refuse(source, arch, format!("unexpected assembler report:\n{log}")))
+    let unexpected = || refuse(source, arch, format!("the assembler reports in words unknown to us:\n{log}"));
+    let mut found = parse_report(&log).ok_or_else(unexpected)?;
+    let position = |kernel: &str| source.kernels.iter().position(|entry| entry.name == kernel);
+    found.sort_by_key(|taken| position(&taken.kernel));
+    Ok(found)
 }
 
 struct Translated {
@@ -141,8 +146,8 @@ fn require_arch(source: &ModuleSource, arch: &str) -> Result<()> {
         source,
         arch,
         format!(
-            "NVRTC {major}.{minor} cannot compile for {arch}: it knows {}. For a newer chip, install the NVRTC \
-             of a newer CUDA toolkit and put its directory on the library path",
+            "NVRTC {major}.{minor} cannot compile for {arch}: it knows {}. For a newer chip, install \
+             the NVRTC of a newer CUDA toolkit and put its directory on the library path",
             known.join(", ")
         ),
     ))
@@ -175,8 +180,11 @@ fn c_text(bytes: &[c_char]) -> String {
     String::from_utf8_lossy(&bytes).trim_end().to_string()
 }
 
-/// Reads the assembler's `-v` report. `None` if it has a line of a known kind that does not read as expected:
-/// a snapshot must not silently miss a number because a new version words it differently.
+/// Reads the assembler's `-v` report. `None` if it does not read as expected: a snapshot must not silently
+/// miss a number because a new version words it differently.
+///
+/// A called function is reported after each kernel that calls it, with its own spills; its registers and
+/// stack are in the kernel's.
 ///
 /// ```text
 /// ptxas info    : Compiling entry function 'k' for 'sm_90'
@@ -187,33 +195,24 @@ fn c_text(bytes: &[c_char]) -> String {
 /// ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 /// ```
 fn parse_report(log: &str) -> Option<Vec<KernelResources>> {
-    let mut functions: Vec<KernelResources> = Vec::new();
-    for line in log.lines() {
-        if let Some((_, name)) = line.split_once("Function properties for ") {
-            functions.push(KernelResources {
-                function: name.trim().into(),
-                registers: None,
-                spill_store_bytes: 0,
-                spill_load_bytes: 0,
-                stack_bytes: 0,
-                shared_bytes: 0,
-            });
-        } else if line.contains("bytes stack frame") {
-            let function = functions.last_mut()?;
-            function.stack_bytes = number_before(line, " bytes stack frame")?;
-            function.spill_store_bytes = number_before(line, " bytes spill stores")?;
-            function.spill_load_bytes = number_before(line, " bytes spill loads")?;
-        } else if line.contains(": Used ") {
-            let function = functions.last_mut()?;
-            function.registers = Some(number_before(line, " registers")?);
-            function.shared_bytes = number_before(line, " bytes smem").unwrap_or(0);
-            if let Some(bytes) = number_before(line, " bytes cumulative stack size") {
-                function.stack_bytes = bytes;
-            }
-        }
-    }
-    let is_whole = functions.iter().any(|function| function.registers.is_some());
-    is_whole.then_some(functions)
+    log.split("Compiling entry function '").skip(1).map(parse_kernel).collect()
+}
+
+/// The part of a report that is about one kernel, from its name on.
+fn parse_kernel(text: &str) -> Option<KernelResources> {
+    let (kernel, _) = text.split_once('\'')?;
+    let frames: Vec<&str> = text.lines().filter(|line| line.contains(" bytes stack frame")).collect();
+    let sum = |unit| frames.iter().map(|line| number_before(line, unit)).sum::<Option<u32>>();
+    let used = text.lines().find(|line| line.contains(": Used "))?;
+    let frame_bytes = number_before(frames.first()?, " bytes stack frame")?;
+    Some(KernelResources {
+        kernel: kernel.into(),
+        registers: number_before(used, " registers")?,
+        spill_store_bytes: sum(" bytes spill stores")?,
+        spill_load_bytes: sum(" bytes spill loads")?,
+        stack_bytes: number_before(used, " bytes cumulative stack size").unwrap_or(frame_bytes),
+        shared_bytes: number_before(used, " bytes smem").unwrap_or(0),
+    })
 }
 
 /// The number that stands right before `unit`.
@@ -235,40 +234,34 @@ ptxas info    : Used 10 registers, used 0 barriers
 ptxas info    : Compile time = 2.136 ms
 ptxas info    : Compiling entry function 'k1' for 'sm_90'
 ptxas info    : Function properties for k1
-ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas         .     0 bytes stack frame, 1 bytes spill stores, 2 bytes spill loads
 ptxas info    : Used 32 registers, used 1 barriers, 160 bytes cumulative stack size, 512 bytes smem
 ptxas info    : Function properties for _Z3fooPjj
 ptxas         .     160 bytes stack frame, 4 bytes spill stores, 0 bytes spill loads
 ";
 
-    fn entry(function: &str, registers: Option<u32>, numbers: [u32; 4]) -> KernelResources {
-        let [spill_store_bytes, spill_load_bytes, stack_bytes, shared_bytes] = numbers;
-        let function = function.into();
-        KernelResources {
-            function,
-            registers,
-            spill_store_bytes,
-            spill_load_bytes,
-            stack_bytes,
-            shared_bytes,
-        }
+    fn taken(kernel: &str, numbers: [u32; 5]) -> KernelResources {
+        let [registers, spill_store_bytes, spill_load_bytes, stack_bytes, shared_bytes] = numbers;
+        let kernel = kernel.into();
+        KernelResources { kernel, registers, spill_store_bytes, spill_load_bytes, stack_bytes, shared_bytes }
     }
 
     #[test]
     fn report_is_read() {
-        let expected = vec![
-            entry("k2", Some(10), [12, 16, 8, 0]),
-            entry("k1", Some(32), [0, 0, 160, 512]),
-            entry("_Z3fooPjj", None, [4, 0, 160, 0]),
-        ];
+        let expected = vec![taken("k2", [10, 12, 16, 8, 0]), taken("k1", [32, 5, 2, 160, 512])];
         assert_eq!(parse_report(REPORT), Some(expected));
     }
 
     #[test]
     fn report_in_other_words_is_refused() {
-        assert_eq!(parse_report(""), None);
-        assert_eq!(parse_report(&REPORT.replace(" bytes spill loads", " B of spill loads")), None);
-        assert_eq!(parse_report(&REPORT.replace(" registers,", " regs,")), None);
-        assert_eq!(parse_report(&REPORT.replace("Function properties", "About")), None);
+        let reworded = [
+            (" bytes spill loads", " B of spill loads"),
+            (" registers,", " regs,"),
+            (": Used ", ": Takes "),
+            (" bytes stack frame", " bytes of stack"),
+        ];
+        for (from, to) in reworded {
+            assert_eq!(parse_report(&REPORT.replace(from, to)), None, "{to}");
+        }
     }
 }
