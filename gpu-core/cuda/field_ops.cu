@@ -170,9 +170,9 @@ DEV void store_limbs32(Residue<M, 1>* out, u32 stride, const Residue<M, 1>* a, c
   limbs32::sqr_wide<N>(wide, x);
   limbs32::mont_redc<M, N>(r[3], wide);
   for (int row = 0; row < 4; row++) {
-    const limbs32::ModulusLimbs<M, N> modulus;
-    u32 less[N];
-    const u32 borrow = limbs32::sub<N>(less, r[row], modulus.limb);
+    u32 modulus[N], less[N];
+    for (int i = 0; i < N; i++) modulus[i] = M::limb32(i);
+    const u32 borrow = limbs32::sub<N>(less, r[row], modulus);
     u32* const words = reinterpret_cast<u32*>(out + row * stride);
     for (int i = 0; i < N; i++) words[i] = borrow != 0 ? r[row][i] : less[i];
   }

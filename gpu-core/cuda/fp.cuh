@@ -8,6 +8,7 @@ struct FpModulus {
   static constexpr int LIMBS = 12;
   static constexpr int WORDS = LIMBS * 32 / WORD_BITS;
   static constexpr int BOUND_MAX = 9;
+  static constexpr bool LOW_64_SPECIAL = false;
 
   template <int K>
   static DEV word multiple(int i) {

@@ -5,10 +5,15 @@
 #include "consts.cuh"
 #include "residue.cuh"
 
+// -1 modulo 2^32 in a place that the compiler does not look into. Where it sees that m = -x, it rewrites the products
+// of m as products of x, which have no wide form with carry: 28 % more instructions (NVRTC 13.0, sm_90).
+__constant__ u32 fr_minus_one = 0xffffffff;
+
 struct FrModulus {
   static constexpr int LIMBS = 8;
   static constexpr int WORDS = LIMBS * 32 / WORD_BITS;
   static constexpr int BOUND_MAX = 2;
+  static constexpr bool LOW_64_SPECIAL = true;   // r ends in 0xffffffff00000001
 
   template <int K>
   static DEV word multiple(int i) {
@@ -23,6 +28,7 @@ struct FrModulus {
   static DEV word mont_r(int i) { return FR_MONT_R(i); }
   static DEV word mont_r2(int i) { return FR_MONT_R2(i); }
   static DEV u32 m0_32() { return FR_M0_32; }
+  static DEV u32 minus_one() { return fr_minus_one; }
   static DEV u64 m0_64() { return FR_M0_64; }
 };
 

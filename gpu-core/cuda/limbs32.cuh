@@ -5,7 +5,8 @@
 // one accumulator and those at odd positions in another (value = even + odd * 2^32), so each accumulator is one
 // uninterrupted carry chain of IMAD.WIDE.U32.X, and the two meet in one addition at the end.
 //
-// The modulus M gives `limb32(i)` and `m0_32()` = -M^-1 mod 2^32; N is its even number of limbs, MONT_R = 2^(32 N).
+// The modulus M gives `limb32(i)`, `m0_32()` = -M^-1 mod 2^32, and LOW_64_SPECIAL if M = 1 - 2^32 modulo 2^64. N is its
+// even number of limbs, MONT_R = 2^(32 N).
 // Written on ptx.cuh alone, so the same text runs on the simulated device for tests (field_ops.cu, `_limbs32`).
 #pragma once
 #include "ptx.cuh"
@@ -97,21 +98,65 @@ DEV void shift_mad_limb(u32* even, u32* odd, const u32* a, u32 b) {
   odd[N - 1] = addc(odd[N - 1], 0);
 }
 
-// The limbs of the modulus, to pass where an array is expected.
-template <class M, int N>
-struct ModulusLimbs {
-  u32 limb[N];
-  DEV ModulusLimbs() {
-#pragma unroll
-    for (int i = 0; i < N; i++) limb[i] = M::limb32(i);
-  }
-};
+// odd[j] of an accumulator that is to be shifted down by two words.
+template <int N, bool SHIFT>
+DEV u32 shifted(const u32* odd, int j) {
+  if (!SHIFT) return odd[j];
+  return j + 2 < N ? odd[j + 2] : 0;
+}
 
-// value += m * M with the m that clears the low word.
-template <class M, int N>
+// reduce_limb for M = 1 - 2^32 modulo 2^64. There m = -x for the low word x, and with c = (x != 0)
+//   m * M = m + (x + (m - c) * 2^32) * 2^32 + m * (M's higher limbs),
+// so that the two lowest products and the one by m0 become additions.
+template <class M, int N, bool SHIFT>
+DEV void reduce_limb_special(u32* even, u32* odd) {
+  const u32 pending = SHIFT ? addc(0, 0) : 0;
+  const u32 x = even[0];
+  const u32 m = mul_lo(x, M::minus_one());   // opaque to the compiler, see there
+  (void)add_cc(x, m);                        // 0, the carry is c
+  const u32 m_less = subc(m, 0);             // takes c as a borrow and leaves it in the flag
+  even[1] = addc_cc(even[1], 0);
+#pragma unroll
+  for (int j = 2; j < N; j += 2) {
+    even[j] = madc_lo_cc(M::limb32(j), m, even[j]);
+    even[j + 1] = madc_hi_cc(M::limb32(j), m, even[j + 1]);
+  }
+  const u32 top = addc(shifted<N, SHIFT>(odd, N - 1), 0);
+  if (SHIFT) (void)add_cc(pending, 0xffffffff);   // back into the flag
+  odd[0] = SHIFT ? addc_cc(odd[2], x) : add_cc(odd[0], x);
+  odd[1] = addc_cc(shifted<N, SHIFT>(odd, 1), m_less);
+#pragma unroll
+  for (int j = 2; j < N; j += 2) {
+    odd[j] = madc_lo_cc(M::limb32(j + 1), m, shifted<N, SHIFT>(odd, j));
+    odd[j + 1] = j + 2 < N ? madc_hi_cc(M::limb32(j + 1), m, shifted<N, SHIFT>(odd, j + 1))
+                           : madc_hi(M::limb32(j + 1), m, top);   // the sum fits
+  }
+}
+
+// value += m * M with the m that clears the low word, which nothing reads afterwards and so is not written.
+// With SHIFT, `odd` is first shifted down by two words and takes the carry in the flag.
+template <class M, int N, bool SHIFT = false>
 DEV void reduce_limb(u32* even, u32* odd) {
-  const ModulusLimbs<M, N> modulus;
-  mad_limb<N>(even, odd, modulus.limb, mul_lo(even[0], M::m0_32()));
+  if constexpr (M::LOW_64_SPECIAL) {
+    reduce_limb_special<M, N, SHIFT>(even, odd);
+    return;
+  }
+  const u32 m = mul_lo(even[0], M::m0_32());
+#pragma unroll
+  for (int j = 0; j < N; j += 2) {
+    const u32 low = shifted<N, SHIFT>(odd, j), high = shifted<N, SHIFT>(odd, j + 1);
+    odd[j] = j == 0 && !SHIFT ? mad_lo_cc(M::limb32(1), m, low) : madc_lo_cc(M::limb32(j + 1), m, low);
+    odd[j + 1] = j + 2 < N ? madc_hi_cc(M::limb32(j + 1), m, high)
+                           : madc_hi(M::limb32(j + 1), m, high);   // the sum fits
+  }
+  (void)mad_lo_cc(M::limb32(0), m, even[0]);
+  even[1] = madc_hi_cc(M::limb32(0), m, even[1]);
+#pragma unroll
+  for (int j = 2; j < N; j += 2) {
+    even[j] = madc_lo_cc(M::limb32(j), m, even[j]);
+    even[j + 1] = madc_hi_cc(M::limb32(j), m, even[j + 1]);
+  }
+  odd[N - 1] = addc(odd[N - 1], 0);
 }
 
 // r = even / 2^32 + odd
@@ -230,23 +275,19 @@ DEV void sqr_wide(u32* t, const u32* a) {
 //   cost N^2 wide and N low products
 template <class M, int N>
 DEV void mont_redc(u32* r, const u32* t) {
-  const ModulusLimbs<M, N> modulus;
   u32 x[N], y[N];
 #pragma unroll
-  for (int i = 0; i < N; i++) x[i] = t[i];
-  const u32 m = mul_lo(x[0], M::m0_32());
-  mul_row<N>(y, modulus.limb + 1, m);
-  mad_row<N>(x, modulus.limb, m);
-  y[N - 1] = addc(y[N - 1], 0);
+  for (int i = 0; i < N; i++) {
+    x[i] = t[i];
+    y[i] = 0;
+  }
+  reduce_limb<M, N>(x, y);
 #pragma unroll
   for (int i = 1; i < N; i++) {
     u32* const even = i % 2 ? y : x;
     u32* const odd = i % 2 ? x : y;
-    even[0] = add_cc(even[0], odd[1]);   // its carry is taken by the next row; the product between leaves it alone
-    const u32 m_i = mul_lo(even[0], M::m0_32());
-    madc_row_shifted<N>(odd, modulus.limb + 1, m_i);
-    mad_row<N>(even, modulus.limb, m_i);
-    odd[N - 1] = addc(odd[N - 1], 0);
+    even[0] = add_cc(even[0], odd[1]);   // the carry waits for the odd chain of the next line
+    reduce_limb<M, N, true>(even, odd);
   }
   merge_shifted<N>(x, y, x);
   (void)add<N>(r, x, t + N);
