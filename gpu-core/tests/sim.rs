@@ -499,7 +499,15 @@ fn a_download_read_too_early_is_poison_and_a_pageable_one_blocks() {
             assert_eq!(pinned.cast::<u32>().read_volatile(), 7);
             sim.backend().free_pinned(pinned, 16);
         }
-        assert_eq!(sim.read(&source), [7; 4]);
+        // Queued behind a launch, into pageable memory: there when the call returns, and the launch with it.
+        let sums = sim.words("sums", &[0; 4]);
+        let args = [sums.write(), source.read(), LaunchArg::U32(4), LaunchArg::U32(1)];
+        sim.queue(stream.raw(), "sim_probe_add", 1, 4, &args).unwrap();
+        let mut host = [0u32; 4];
+        let dst = HostSpan { ptr: host.as_mut_ptr().cast(), bytes: 16, space: Space::Pageable };
+        // SAFETY: 16 bytes on both sides, and the copy has executed when the call returns.
+        unsafe { sim.backend().download("download", stream.raw(), dst, sums.ptr).unwrap() };
+        assert_eq!(host, [8; 4]);
     }
 }
 
@@ -710,6 +718,25 @@ fn copies_beyond_their_memory_are_refused() {
         sim.backend().free_pinned(pinned, 16);
     }
     sim.assert_usable();
+}
+
+#[test]
+fn device_memory_is_closed_to_the_host_whose_faults_stay_its_own() {
+    use std::os::unix::process::ExitStatusExt;
+    if std::env::var_os("SIM_TEST_READS_DEVICE_MEMORY").is_some() {
+        let sim = Sim::new(SimOptions::default());
+        let (closed, _open) = (sim.words("closed", &[1]), sim.words("open", &[1]));
+        // SAFETY: not safe, and meant so: the memory is mapped and inaccessible, which ends this process.
+        let word = unsafe { std::ptr::with_exposed_provenance::<u32>(closed.ptr.0 as usize).read_volatile() };
+        unreachable!("the host has read {word} from device memory");
+    }
+    let name = "device_memory_is_closed_to_the_host_whose_faults_stay_its_own";
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args([name, "--exact"]).env("SIM_TEST_READS_DEVICE_MEMORY", "1");
+    let output = child.output().unwrap();
+    // A sanitizer's own handler, if it is there, reports and exits.
+    let is_reported = String::from_utf8_lossy(&output.stderr).contains("AddressSanitizer: SEGV");
+    assert!(output.status.signal() == Some(libc::SIGSEGV) || is_reported, "{output:?}");
 }
 
 // --- use from many threads ---------------------------------------------------------------------------------
