@@ -113,8 +113,9 @@ DEV void reduce_limb_special(u32* even, u32* odd) {
   const u32 pending = SHIFT ? addc(0, 0) : 0;
   const u32 x = even[0];
   const u32 m = mul_lo(x, M::minus_one());   // opaque to the compiler, see there
+  (void)sub_cc(0, x);                        // the borrow is c
+  const u32 m_less = subc(m, 0);             // m - c
   (void)add_cc(x, m);                        // 0, the carry is c
-  const u32 m_less = subc(m, 0);             // takes c as a borrow and leaves it in the flag
   even[1] = addc_cc(even[1], 0);
 #pragma unroll
   for (int j = 2; j < N; j += 2) {

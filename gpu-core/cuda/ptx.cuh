@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One function, one instruction: 32-bit arithmetic with the carry flag.
 //
-// A chain lives across calls: `_cc` sets the flag, the `c` after the verb reads it. In a subtraction the flag is the
-// borrow. Nothing may come between the calls of a chain that touches the flag; only these functions do, and
-// `volatile` keeps their order. A neighbouring mad_lo_cc / mad_hi_cc of the same factors becomes one IMAD.WIDE.U32.X.
+// A chain lives across calls: `_cc` sets the flag, the `c` after the verb reads it. Additions and subtractions do not
+// mix in one chain: the PTX manual calls the flag of a subtraction a borrow, but the hardware keeps its complement
+// (sm_90: add.cc and then subc computes a - b - 1 + carry). Nothing may come between the calls of a chain that touches
+// the flag; only these functions do, and `volatile` keeps their order. A neighbouring mad_lo_cc / mad_hi_cc of the same factors becomes one IMAD.WIDE.U32.X.
 //
 // Beside each instruction stands its twin for the simulated device, so that an algorithm written on these functions
 // is run and tested where there is no GPU.
@@ -15,7 +16,7 @@ namespace ptx {
 #ifndef __CUDA_ARCH__
 inline thread_local u32 carry_flag;
 
-// Result of an addition of at most 33 bits; the flag is bit 32.
+// The low word of a sum of at most 33 bits; bit 32 becomes the flag.
 inline u32 set_carry(u64 sum) {
   carry_flag = (u32)(sum >> 32);
   return (u32)sum;
@@ -62,8 +63,7 @@ DEV u32 sub_cc(u32 a, u32 b) {
   asm volatile("sub.cc.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
   return r;
 #else
-  carry_flag = a < b;
-  return a - b;
+  return set_carry((u64)a + (u32)~b + 1);
 #endif
 }
 
@@ -74,9 +74,7 @@ DEV u32 subc_cc(u32 a, u32 b) {
   asm volatile("subc.cc.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
   return r;
 #else
-  const u64 difference = (u64)a - b - carry_flag;
-  carry_flag = (u32)(difference >> 63);
-  return (u32)difference;
+  return set_carry((u64)a + (u32)~b + carry_flag);
 #endif
 }
 
@@ -87,7 +85,7 @@ DEV u32 subc(u32 a, u32 b) {
   asm volatile("subc.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
   return r;
 #else
-  return a - b - carry_flag;
+  return a + ~b + carry_flag;
 #endif
 }
 
