@@ -53,7 +53,7 @@ fn measure() -> Snapshot {
         gpu_core::modules::ALL.iter().chain(msm_gpu::modules::ALL).copied().collect();
     let jobs: Vec<_> =
         modules.iter().flat_map(|module| (0..ARCHS.len()).map(move |arch| (module, arch))).collect();
-    // What has been compiled before is not compiled again: G2 kernels take the assembler a minute a chip.
+    // What has been compiled before is not compiled again: large modules take a good part of a minute a chip.
     let cache = KernelCache::at(env!("CARGO_TARGET_TMPDIR"));
     let version = nvrtc_version().expect("asked before");
     let taken_by = |module: &ModuleSource, arch: &str| -> Vec<KernelResources> {
