@@ -11,3 +11,16 @@ pub mod oracle;
 pub mod progress;
 pub mod report;
 pub mod sapling;
+
+use msm_gpu::Strategy;
+
+/// Counts of batches that a check uses: one, two and three slots' worth, and more than there are slots.
+pub const BATCHES: [u32; 4] = [1, 2, 3, 8];
+
+/// Strategies that a check compares.
+pub const STRATEGIES: [Strategy; 4] = [
+    Strategy::Hard,
+    Strategy::Deferred { buffers: 2 },
+    Strategy::Deferred { buffers: 3 },
+    Strategy::OnDevice,
+];

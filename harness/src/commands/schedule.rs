@@ -37,7 +37,7 @@ pub struct ScheduleArgs {
     /// Number of batches
     #[arg(long, default_value_t = 4)]
     pub batches: u32,
-    /// What the host does between batches: `hard`, or `deferred:N` with N result slots
+    /// What the host does between batches: `hard`, `deferred:N` with N result slots, or `on-device`
     #[arg(long, default_value_t = Strategy::Deferred { buffers: 2 })]
     pub strategy: Strategy,
     /// Bits of a window, 2 to 20; the cheapest if not given
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn every_strategy_of_both_groups_is_free_of_hazards() {
         for group in ["g1", "g2"] {
-            for strategy in ["hard", "deferred:2", "deferred:3", "deferred:9"] {
+            for strategy in ["hard", "deferred:2", "deferred:3", "deferred:9", "on-device"] {
                 for batches in ["1", "2", "3", "8"] {
                     let line =
                         ["--group", group, "--log-n", "12", "--batches", batches, "--strategy", strategy];

@@ -95,7 +95,7 @@ impl<G: CurveGroup<ScalarField = Fr>> KnownBases<G> {
         known.logs.truncate(count);
         if flavour == BaseFlavour::SomeIdentities {
             for (point, log) in known.points.iter_mut().zip(&mut known.logs) {
-                if rng.next_u32() % 5 == 0 {
+                if rng.next_u32().is_multiple_of(5) {
                     (*point, *log) = (G::Affine::default(), Fr::ZERO);
                 }
             }

@@ -1,0 +1,107 @@
+//! Random products on simulated devices of every temper equal arkworks'. A case is a few numbers and words, from which its
+//! points and scalars follow: it shrinks over those, and prints as a line.
+
+mod support;
+
+use ark_bls12_381::{Fr, G1Projective, G2Projective};
+use gpu_core::Device;
+use gpu_core::sim::{Order, SimOptions, ThreadOrder};
+use harness::STRATEGIES;
+use harness::oracle::{BaseFlavour, KnownBases, ScalarFlavour, msm_by_arkworks, random_numbers};
+use msm_gpu::{Bases, Batches, Msm, MsmConfig, MsmGroup, Strategy as SyncStrategy};
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, TestRng, TestRunner};
+
+#[derive(Debug, Clone)]
+struct Case {
+    seed: u64,
+    points: usize,
+    /// Of the points, in 1 to all of them.
+    batches: u32,
+    strategy: SyncStrategy,
+    scalars: ScalarFlavour,
+    bases: BaseFlavour,
+    window_bits: Option<u32>,
+    order: Order,
+    thread_order: ThreadOrder,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let edges = select(vec![0, 1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513]);
+    let points = prop_oneof![3 => edges, 2 => 0..=600_usize];
+    let window_bits = prop_oneof![Just(None), (2..=12_u32).prop_map(Some)];
+    let order = prop_oneof![Just(Order::Earliest), Just(Order::Latest), any::<u64>().prop_map(Order::Seeded)];
+    let thread_order = prop_oneof![
+        Just(ThreadOrder::Forward),
+        Just(ThreadOrder::Backward),
+        any::<u64>().prop_map(ThreadOrder::Seeded)
+    ];
+    let strategies: Vec<_> = STRATEGIES.into_iter().chain([SyncStrategy::Deferred { buffers: 9 }]).collect();
+    let flavours = (select(ScalarFlavour::ALL.to_vec()), select(BaseFlavour::ALL.to_vec()));
+    let ways = (select(strategies), window_bits, order, thread_order);
+    (any::<u64>(), points, 0..=u32::MAX, flavours, ways).prop_map(|(seed, points, cut, flavours, ways)| {
+        // One time in four as many batches as there are points; else few.
+        let most = if cut % 4 == 0 { points.max(1) as u32 } else { points.clamp(1, 9) as u32 };
+        let (scalars, bases) = flavours;
+        let (strategy, window_bits, order, thread_order) = ways;
+        let batches = if cut % 4 == 0 { most } else { 1 + cut / 4 % most };
+        Case { seed, points, batches, strategy, scalars, bases, window_bits, order, thread_order }
+    })
+}
+
+fn equals_arkworks<G: MsmGroup>(case: &Case) -> Result<(), TestCaseError> {
+    let mut rng = random_numbers(case.seed, "property");
+    let known = KnownBases::<G>::generate(case.bases, case.points, &mut rng);
+    let scalars = case.scalars.generate(case.points, &mut rng);
+    let expected = msm_by_arkworks::<G>(known.points(), &scalars);
+    let options = SimOptions { order: case.order, thread_order: case.thread_order, ..SimOptions::default() };
+    let device = Device::sim(options);
+    let fail = |error: msm_gpu::MsmError| TestCaseError::fail(error.to_string());
+    let bases = Bases::<G>::new(&device, known.points()).map_err(fail)?;
+    let batches = Batches::Count(case.batches);
+    let config = MsmConfig { batches, strategy: case.strategy, window_bits: case.window_bits };
+    let mut msm = Msm::<G, Fr>::new(&bases, &config).map_err(fail)?;
+    prop_assert_eq!(msm.run(&scalars).map_err(fail)?, expected);
+    // The second run meets the memory that the first one left.
+    prop_assert_eq!(msm.run(&scalars).map_err(fail)?, expected);
+    Ok(())
+}
+
+fn check<G: MsmGroup>(cases_count: u32) {
+    let seed = harness::oracle::test_seed();
+    let config = Config { cases: cases_count, failure_persistence: None, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(config.rng_algorithm, &bytes);
+    let outcome = TestRunner::new_with_rng(config, rng).run(&cases(), |case| equals_arkworks::<G>(&case));
+    outcome.unwrap_or_else(|error| panic!("TEST_SEED={seed:#x}: {error}"));
+}
+
+#[test]
+fn g1_products_equal_arkworks() {
+    check::<G1Projective>(150);
+}
+
+#[test]
+fn g2_products_equal_arkworks() {
+    check::<G2Projective>(60);
+}
+
+/// The same case on a CUDA device, where the order is the hardware's.
+#[test]
+fn products_on_cuda_equal_arkworks() {
+    for device in support::cuda() {
+        for seed in 0..40 {
+            let mut rng = random_numbers(seed, "cuda property");
+            let points = 1 + seed as usize * 37;
+            let flavour = ScalarFlavour::ALL[seed as usize % ScalarFlavour::ALL.len()];
+            let known = KnownBases::<G1Projective>::generate(BaseFlavour::SomeIdentities, points, &mut rng);
+            let scalars = flavour.generate(points, &mut rng);
+            let expected = msm_by_arkworks::<G1Projective>(known.points(), &scalars);
+            let ways = support::ways(points);
+            let what = flavour.to_string();
+            support::assert_product_on(&device, &ways, None, &what, known.points(), &scalars, expected);
+        }
+    }
+}
