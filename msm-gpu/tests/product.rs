@@ -34,7 +34,7 @@ fn agrees<G: MsmGroup>(n: usize, window_bits: Option<u32>) {
     let plain: Vec<BigInt<4>> = scalars.iter().map(|scalar| scalar.into_bigint()).collect();
     for device in Device::all(SimOptions::default()) {
         let bases = Bases::<G>::new(&device, &points).unwrap();
-        for batches in [1, 2, 3, 8, n as u32].into_iter().filter(|batches| *batches as usize <= n) {
+        for batches in [1, 2, 3, 8, 31].into_iter().filter(|batches| *batches as usize <= n) {
             for strategy in STRATEGIES {
                 let config = MsmConfig { strategy, window_bits, ..MsmConfig::batches(batches) };
                 let what = format!("{} n={n} batches={batches} {strategy} w={window_bits:?}", device.info().id);

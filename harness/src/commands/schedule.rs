@@ -51,7 +51,8 @@ pub struct ScheduleArgs {
     pub json: Option<PathBuf>,
 }
 
-fn parse_profile(text: &str) -> Result<Profile, String> {
+/// A profile by its name, or from a JSON file.
+pub(crate) fn parse_profile(text: &str) -> Result<Profile, String> {
     match text {
         "h200" => Ok(Profile::h200()),
         "rtx_4090" => Ok(Profile::rtx_4090()),

@@ -1,0 +1,279 @@
+//! `harness timeline`: strategies measured side by side, each beside its prediction.
+//!
+//! Every run is checked against the product's known value. The times of a configuration are those of its median run;
+//! on the simulated device they are the virtual clock's.
+
+use crate::commands::schedule::{Group, parse_profile};
+use crate::devices::DeviceChoice;
+use crate::error::{Failure, Judgement};
+use crate::oracle::bases::KnownBases;
+use crate::oracle::scalars::ScalarFlavour;
+use crate::oracle::{parse_seed, random_numbers};
+use ark_bls12_381::{Fr, G1Projective, G2Projective};
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use gpu_core::model::{Profile, Span, Timeline, estimate};
+use gpu_core::sim::SimOptions;
+use gpu_core::{Device, DeviceInfo, Schedule};
+use msm_gpu::{Bases, Msm, MsmConfig, MsmGroup, Strategy};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Measures strategies side by side, each beside its prediction.
+#[derive(Debug, Clone, clap::Args)]
+pub struct TimelineArgs {
+    /// Where to run: `sim`, `cuda` or `cuda:N`; `auto` takes every device
+    #[arg(long, default_value_t = DeviceChoice::Auto)]
+    pub device: DeviceChoice,
+    /// Group
+    #[arg(long, value_enum, default_value_t = Group::G1)]
+    pub group: Group,
+    /// Numbers of points, as powers of two
+    #[arg(long, value_delimiter = ',', default_value = "14", value_parser = clap::value_parser!(u32).range(0..=30))]
+    pub log_n: Vec<u32>,
+    /// Numbers of batches
+    #[arg(long, value_delimiter = ',', default_value = "4")]
+    pub batches: Vec<u32>,
+    /// Strategies
+    #[arg(long, value_delimiter = ',', default_value = "hard,deferred:2,deferred:3,on-device")]
+    pub strategy: Vec<Strategy>,
+    /// Scalars
+    #[arg(long, default_value_t = ScalarFlavour::Uniform)]
+    pub scalars: ScalarFlavour,
+    /// Bits of a window, 2 to 20; the cheapest if not given
+    #[arg(long)]
+    pub window_bits: Option<u32>,
+    /// Runs of each configuration, after one that is not counted
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// Profile of the predictions: h200, rtx_4090, rtx_4080, or a JSON file
+    #[arg(long, default_value = "h200", value_parser = parse_profile)]
+    pub profile: Profile,
+    /// Shows the time of each kind of operation
+    #[arg(long)]
+    pub ops: bool,
+    /// Seed of bases and scalars
+    #[arg(long, default_value = "0x74696d65", value_parser = parse_seed)]
+    pub seed: u64,
+    /// Writes everything, spans included, to a file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// One configuration.
+#[derive(Debug, Serialize)]
+struct Entry {
+    device: String,
+    group: &'static str,
+    log_n: u32,
+    batches: u32,
+    strategy: Strategy,
+    window_bits: u32,
+    scalars: String,
+    is_right: bool,
+    is_virtual: bool,
+    /// Wall time of each run on the host.
+    wall_us: Vec<f64>,
+    wall_us_median: f64,
+    measured: Timeline,
+    predicted: Timeline,
+    /// Microseconds of each kind of operation in the median run, measured and predicted.
+    op_us: BTreeMap<String, (f64, f64)>,
+    spans: Vec<Span>,
+}
+
+/// What `--json` writes.
+#[derive(Debug, Serialize)]
+struct TimelineReport<'a> {
+    harness: &'static str,
+    seed: u64,
+    devices: Vec<&'a DeviceInfo>,
+    profile: &'a Profile,
+    entries: &'a [Entry],
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Failure::Gpu`] without the device, [`Failure::Msm`] for sizes that have no plan.
+pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> Result<Judgement, Failure> {
+    let opened = args.device.open(SimOptions::default())?;
+    let mut entries = Vec::new();
+    for device in &opened.devices {
+        for log_n in &args.log_n {
+            match args.group {
+                Group::G1 => measure_size::<G1Projective>(args, device, *log_n, &mut entries)?,
+                Group::G2 => measure_size::<G2Projective>(args, device, *log_n, &mut entries)?,
+            }
+        }
+    }
+    write_text(args, &entries, out).map_err(Failure::output)?;
+    if let Some(path) = &args.json {
+        let devices = opened.devices.iter().map(Device::info).collect();
+        let (harness, seed, profile) = (env!("CARGO_PKG_VERSION"), args.seed, &args.profile);
+        let whole = TimelineReport { harness, seed, devices, profile, entries: &entries };
+        let text = serde_json::to_string_pretty(&whole).expect("a report has string keys and finite numbers");
+        std::fs::write(path, text).map_err(|source| Failure::Write { path: path.clone(), source })?;
+    }
+    let all_right = entries.iter().all(|entry| entry.is_right);
+    Ok(if all_right { Judgement::Good } else { Judgement::Bad })
+}
+
+fn measure_size<G: MsmGroup>(
+    args: &TimelineArgs,
+    device: &Device,
+    log_n: u32,
+    entries: &mut Vec<Entry>,
+) -> Result<(), Failure> {
+    let rng = &mut random_numbers(args.seed, &format!("timeline {log_n}"));
+    let count = 1usize << log_n;
+    let known = KnownBases::<G>::generate(crate::oracle::bases::BaseFlavour::Random, count, rng);
+    let scalars = args.scalars.generate(count, rng);
+    let expected = known.product(&scalars);
+    let bases = Bases::<G>::trusted(device, known.points())?;
+    for batches in &args.batches {
+        for strategy in &args.strategy {
+            let config = MsmConfig {
+                strategy: *strategy,
+                window_bits: args.window_bits,
+                ..MsmConfig::batches((*batches).min(count as u32))
+            };
+            entries.push(measure(args, &bases, log_n, &config, &scalars, expected)?);
+        }
+    }
+    Ok(())
+}
+
+fn measure<G: MsmGroup>(
+    args: &TimelineArgs,
+    bases: &Bases<G>,
+    log_n: u32,
+    config: &MsmConfig,
+    scalars: &[Fr],
+    expected: G,
+) -> Result<Entry, Failure> {
+    let mut msm = Msm::<G, Fr>::new(bases, config)?;
+    msm.enable_timing()?;
+    let mut is_right = msm.run(scalars)? == expected;
+    let mut traces = Vec::new();
+    for _ in 0..args.runs {
+        is_right &= msm.run(scalars)? == expected;
+        traces.push(msm.trace().expect("it has run").clone());
+    }
+    traces.sort_by(|a, b| a.wall_us.total_cmp(&b.wall_us));
+    let median = &traces[traces.len() / 2];
+    let schedule = msm.schedule().expect("there are points");
+    let predicted = estimate(schedule, &args.profile);
+    let plan = msm.plan();
+    Ok(Entry {
+        device: bases.device().info().id.clone(),
+        group: plan.group.word(),
+        log_n,
+        batches: plan.batch_count,
+        strategy: plan.strategy,
+        window_bits: plan.window_bits,
+        scalars: args.scalars.to_string(),
+        is_right,
+        is_virtual: median.is_virtual,
+        wall_us: traces.iter().map(|trace| trace.wall_us).collect(),
+        wall_us_median: median.wall_us,
+        measured: Timeline::new(schedule, &median.spans),
+        predicted: Timeline::new(schedule, &predicted),
+        op_us: op_times(schedule, &median.spans, &predicted),
+        spans: median.spans.clone(),
+    })
+}
+
+/// Time of each kind of operation: measured, predicted.
+fn op_times(schedule: &Schedule, measured: &[Span], predicted: &[Span]) -> BTreeMap<String, (f64, f64)> {
+    let mut times = BTreeMap::new();
+    for (index, op) in schedule.ops.iter().enumerate() {
+        let (measured_us, predicted_us): &mut (f64, f64) = times.entry(op.name.to_string()).or_default();
+        *measured_us += measured[index].len_us();
+        *predicted_us += predicted[index].len_us();
+    }
+    times
+}
+
+fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> std::io::Result<()> {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_header([
+        "device",
+        "group",
+        "log n",
+        "batches",
+        "strategy",
+        "result",
+        "wall, ms",
+        "makespan, ms",
+        "predicted",
+        "idle, ms",
+        "predicted",
+        "between batches",
+        "predicted",
+    ]);
+    let ms = |us: f64| format!("{:.3}", us / 1e3);
+    for entry in entries {
+        let mark = if entry.is_virtual { " v" } else { "" };
+        let (measured, predicted) = (&entry.measured, &entry.predicted);
+        table.add_row([
+            entry.device.clone(),
+            entry.group.into(),
+            entry.log_n.to_string(),
+            entry.batches.to_string(),
+            entry.strategy.to_string(),
+            if entry.is_right { "right".into() } else { "WRONG".into() },
+            ms(entry.wall_us_median),
+            ms(measured.makespan_us) + mark,
+            ms(predicted.makespan_us),
+            ms(measured.gpu_idle_us) + mark,
+            ms(predicted.gpu_idle_us),
+            ms(measured.idle_between_batches_us) + mark,
+            ms(predicted.idle_between_batches_us),
+        ]);
+    }
+    writeln!(out, "{table}")?;
+    writeln!(
+        out,
+        "{} scalars, median of {} runs; predicted for {}; v marks the virtual clock of the simulated device",
+        args.scalars, args.runs, args.profile.name
+    )?;
+    if args.ops {
+        for entry in entries {
+            let (n, batches, strategy) = (entry.log_n, entry.batches, entry.strategy);
+            writeln!(out, "\n{} {} 2^{n}, {batches} batches, {strategy}, us:", entry.device, entry.group)?;
+            for (name, (measured_us, predicted_us)) in &entry.op_us {
+                writeln!(out, "  {name:<28} {measured_us:>12.1} measured {predicted_us:>12.1} predicted")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: TimelineArgs,
+    }
+
+    #[test]
+    fn every_strategy_is_measured_checked_and_predicted() {
+        let line =
+            ["timeline", "--device", "sim", "--log-n", "6", "--batches", "1,3", "--runs", "1", "--ops"];
+        let args = Line::parse_from(line).args;
+        let mut out = Vec::new();
+        assert_eq!(run(&args, &mut out).expect("a plan"), Judgement::Good);
+        let text = String::from_utf8(out).expect("the report is text");
+        assert_eq!(text.matches("right").count(), 2 * args.strategy.len(), "{text}");
+        for word in ["deferred:3", "on-device", "msm_accumulate_runs_g1", "predicted for NVIDIA H200"] {
+            assert!(text.contains(word), "{word} in\n{text}");
+        }
+    }
+}
