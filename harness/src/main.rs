@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 use harness::commands::check::{self, CheckArgs};
 use harness::commands::schedule::{self, ScheduleArgs};
+use harness::commands::timeline::{self, TimelineArgs};
 use harness::error::EXIT_CODES;
 use harness::report::wants_colour;
 use std::process::ExitCode;
@@ -28,6 +29,9 @@ enum Command {
     /// Prints a schedule, what the checker says of it, its memory, and its predicted timeline
     #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
     Schedule(ScheduleArgs),
+    /// Measures strategies side by side, each beside its prediction
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Timeline(TimelineArgs),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
         None => check::run(&line.check, out),
         Some(Command::Check(args)) => check::run(&args, out),
         Some(Command::Schedule(args)) => schedule::run(&args, out),
+        Some(Command::Timeline(args)) => timeline::run(&args, out),
     };
     match outcome {
         Ok(judgement) => ExitCode::from(judgement.exit_code()),
