@@ -6,12 +6,9 @@
 use crate::commands::schedule::{Group, parse_profile};
 use crate::devices::DeviceChoice;
 use crate::error::{Failure, Judgement};
-use crate::oracle::bases::KnownBases;
-use crate::oracle::scalars::ScalarFlavour;
-use crate::oracle::{parse_seed, random_numbers};
+use crate::oracle::{BaseFlavour, KnownBases, ScalarFlavour, parse_seed, random_numbers};
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
-use comfy_table::Table;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{ContentArrangement, Table, presets};
 use gpu_core::model::{Profile, Span, Timeline, estimate};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceInfo, Schedule};
@@ -129,7 +126,7 @@ fn measure_size<G: MsmGroup>(
 ) -> Result<(), Failure> {
     let rng = &mut random_numbers(args.seed, &format!("timeline {log_n}"));
     let count = 1usize << log_n;
-    let known = KnownBases::<G>::generate(crate::oracle::bases::BaseFlavour::Random, count, rng);
+    let known = KnownBases::<G>::generate(BaseFlavour::Random, count, rng);
     let scalars = args.scalars.generate(count, rng);
     let expected = known.product(&scalars);
     let bases = Bases::<G>::trusted(device, known.points())?;
@@ -191,15 +188,17 @@ fn op_times(schedule: &Schedule, measured: &[Span], predicted: &[Span]) -> BTree
     let mut times = BTreeMap::new();
     for (index, op) in schedule.ops.iter().enumerate() {
         let (measured_us, predicted_us): &mut (f64, f64) = times.entry(op.name.to_string()).or_default();
-        *measured_us += measured[index].len_us();
-        *predicted_us += predicted[index].len_us();
+        let us = |span: Span| span.end_us - span.start_us;
+        *measured_us += us(measured[index]);
+        *predicted_us += us(predicted[index]);
     }
     times
 }
 
 fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> std::io::Result<()> {
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_header([
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header([
         "device",
         "group",
         "log n",
