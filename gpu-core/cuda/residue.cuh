@@ -210,6 +210,17 @@ DEV Residue<M, 2> sqr(const Residue<M, A>& a) {
   return r;
 }
 
+// a*b + c*d with one reduction.
+template <class M, int A, int B, int C, int D>
+DEV Residue<M, 2> mul_add(const Residue<M, A>& a, const Residue<M, B>& b, const Residue<M, C>& c,
+                          const Residue<M, D>& d) {
+  static_assert(A * B + C * D <= M::BOUND_MAX, "the sum of the products is too large for a result below 2*M");
+  static_assert(A + C + 1 <= M::BOUND_MAX, "intermediate values must fit the words");
+  Residue<M, 2> r;
+  limbs::mont_mul_add<M, M::WORDS>(r.limb, a.limb, b.limb, c.limb, d.limb);
+  return r;
+}
+
 // a*b - c*d with one reduction: a*b + c*(D*M - d).
 template <class M, int A, int B, int C, int D>
 DEV Residue<M, 2> mul_sub(const Residue<M, A>& a, const Residue<M, B>& b, const Residue<M, C>& c,

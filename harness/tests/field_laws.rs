@@ -266,6 +266,7 @@ struct GroupKernels {
     negate: &'static str,
     mul_small: &'static str,
     add_affine_chain: &'static str,
+    add_chain: &'static str,
 }
 
 const G1_KERNELS: GroupKernels = GroupKernels {
@@ -275,6 +276,7 @@ const G1_KERNELS: GroupKernels = GroupKernels {
     negate: "curve_negate_g1",
     mul_small: "curve_mul_small_g1",
     add_affine_chain: "curve_add_affine_chain_g1",
+    add_chain: "curve_add_chain_g1",
 };
 
 const G2_KERNELS: GroupKernels = GroupKernels {
@@ -284,6 +286,7 @@ const G2_KERNELS: GroupKernels = GroupKernels {
     negate: "curve_negate_g2",
     mul_small: "curve_mul_small_g2",
     add_affine_chain: "curve_add_affine_chain_g2",
+    add_chain: "curve_add_chain_g2",
 };
 
 /// The point over the denominator z.
@@ -385,7 +388,7 @@ where
     assert_points::<P>(device, kernels.negate, &got, &minus);
 
     check_multiples::<P>(device, kernels, &forms, &mut rng);
-    check_addition_chain::<P>(device, kernels, &forms);
+    check_addition_chains::<P>(device, kernels, &forms);
 }
 
 fn check_multiples<P>(
@@ -411,22 +414,30 @@ fn check_multiples<P>(
     assert_points::<P>(device, kernels.mul_small, &out.to_vec().expect("out"), &expected);
 }
 
-fn check_addition_chain<P>(device: &Device, kernels: &GroupKernels, forms: &[(Affine<P>, Xyzz<P::BaseField>)])
-where
+fn check_addition_chains<P>(
+    device: &Device,
+    kernels: &GroupKernels,
+    forms: &[(Affine<P>, Xyzz<P::BaseField>)],
+) where
     P: SWCurveConfig<BaseField: Pod>,
     Affine<P>: Pod,
 {
-    let steps = 2 * forms.len() + 3; // more than once around
-    let bases: Vec<_> = forms.iter().map(|form| form.0).collect();
-    let start: Vec<_> = forms.iter().map(|form| form.1).collect();
     let n = forms.len();
-    let p = DeviceBuf::from_slice(device, "p", &start).expect("p");
-    let q = DeviceBuf::from_slice(device, "q", &bases).expect("q");
-    let launch = OneKernel::new(device, kernels.add_affine_chain).write(&p).read(&q);
-    launch.u32(n as u32).u32(n as u32).u32(steps as u32).run(n, BLOCK).expect(kernels.add_affine_chain);
-    let sum = |i: usize| (0..steps).fold(bases[i].into_group(), |sum, j| sum + bases[(i + j) % n]);
+    let steps = 2 * n + 3; // more than once around
+    let points: Vec<_> = forms.iter().map(|form| form.0).collect();
+    let start: Vec<_> = forms.iter().map(|form| form.1).collect();
+    let sum = |i: usize| (0..steps).fold(points[i].into_group(), |sum, j| sum + points[(i + j) % n]);
     let expected: Vec<_> = (0..n).map(sum).collect();
-    assert_points::<P>(device, kernels.add_affine_chain, &p.to_vec().expect("p"), &expected);
+    let affine_terms = DeviceBuf::from_slice(device, "q", &points).expect("q");
+    let terms = DeviceBuf::from_slice(device, "q", &start).expect("q");
+    for kernel in [kernels.add_affine_chain, kernels.add_chain] {
+        let p = DeviceBuf::from_slice(device, "p", &start).expect("p");
+        let launch = OneKernel::new(device, kernel).write(&p);
+        let launch =
+            if kernel == kernels.add_chain { launch.read(&terms) } else { launch.read(&affine_terms) };
+        launch.u32(n as u32).u32(n as u32).u32(steps as u32).run(n, BLOCK).expect(kernel);
+        assert_points::<P>(device, kernel, &p.to_vec().expect("p"), &expected);
+    }
 }
 
 /// Both groups in one test, since the counters of branches are the process's.
