@@ -165,3 +165,13 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     **(uint64_t **)params[0] = *(uint32_t *)params[1] + *(uint64_t *)params[2];
     return OK;
 }
+
+// There, and refused: CUDA_ERROR_NOT_SUPPORTED.
+#define REFUSED(name) int name(void) { return 801; }
+REFUSED(cuEventRecordWithFlags)
+REFUSED(cuGraphDestroy)
+REFUSED(cuGraphExecDestroy)
+REFUSED(cuGraphInstantiateWithFlags)
+REFUSED(cuGraphLaunch)
+REFUSED(cuStreamBeginCapture_v2)
+REFUSED(cuStreamEndCapture)
