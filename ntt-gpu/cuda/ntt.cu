@@ -21,6 +21,7 @@ typedef Fr<1> Value;
 
 #define TILE_ITEMS_MAX 1024u
 #define THREADS_MAX 256
+#define BLOCKS_MIN 3   // of a pass on one multiprocessor: some compute while one is at a barrier or waits for memory
 
 // What an item is multiplied by while it is loaded or stored; ntt-gpu/src/tables.rs names the same numbers.
 #define SCALE_NONE 0u      // nothing
@@ -120,13 +121,30 @@ DEV Value scaled(const Value& value, u32 kind, const Value* scales, const Tile& 
   return canonical(mul(value, power(scales, e, bits)));
 }
 
+// A thread moves four items, all of a warp's lanes at neighbouring ones.
+#define ITEMS_PER_THREAD 4
+
 DEV void load_tile(uint4* shared, const Value* data, const Tile& tile, u32 kind, const Value* scales, u32 log_n,
                    bool is_reversed) {
   if (kind == SCALE_NONE) {
-    for (u32 i = threadIdx.x; i < tile.items; i += blockDim.x) put(shared, i, load_field(&data[tile.position(i)]));
+    Value values[ITEMS_PER_THREAD];   // all on their way before the first is needed
+#pragma unroll
+    for (u32 k = 0; k < ITEMS_PER_THREAD; k++) {
+      const u32 item = threadIdx.x + k * blockDim.x;
+      if (item < tile.items) values[k] = load_field(&data[tile.position(item)]);
+    }
+#pragma unroll
+    for (u32 k = 0; k < ITEMS_PER_THREAD; k++) {
+      const u32 item = threadIdx.x + k * blockDim.x;
+      if (item < tile.items) put(shared, item, values[k]);
+    }
   } else {
-    for (u32 i = threadIdx.x; i < tile.items; i += blockDim.x) {
-      put(shared, i, scaled(load_field(&data[tile.position(i)]), kind, scales, tile, i, log_n, is_reversed));
+#pragma unroll 2
+    for (u32 k = 0; k < ITEMS_PER_THREAD; k++) {
+      const u32 item = threadIdx.x + k * blockDim.x;
+      if (item >= tile.items) continue;
+      const Value value = load_field(&data[tile.position(item)]);
+      put(shared, item, scaled(value, kind, scales, tile, item, log_n, is_reversed));
     }
   }
 }
@@ -134,11 +152,32 @@ DEV void load_tile(uint4* shared, const Value* data, const Tile& tile, u32 kind,
 DEV void store_tile(Value* data, const uint4* shared, const Tile& tile, u32 kind, const Value* scales, u32 log_n,
                     bool is_reversed) {
   if (kind == SCALE_NONE) {
-    for (u32 i = threadIdx.x; i < tile.items; i += blockDim.x) store_field(&data[tile.position(i)], get(shared, i));
-  } else {
-    for (u32 i = threadIdx.x; i < tile.items; i += blockDim.x) {
-      store_field(&data[tile.position(i)], scaled(get(shared, i), kind, scales, tile, i, log_n, is_reversed));
+#pragma unroll
+    for (u32 k = 0; k < ITEMS_PER_THREAD; k++) {
+      const u32 item = threadIdx.x + k * blockDim.x;
+      if (item < tile.items) store_field(&data[tile.position(item)], get(shared, item));
     }
+  } else {
+#pragma unroll 2
+    for (u32 k = 0; k < ITEMS_PER_THREAD; k++) {
+      const u32 item = threadIdx.x + k * blockDim.x;
+      if (item >= tile.items) continue;
+      const Value value = get(shared, item);
+      store_field(&data[tile.position(item)], scaled(value, kind, scales, tile, item, log_n, is_reversed));
+    }
+  }
+}
+
+// The stage whose butterflies are neighbouring rows, by itself: its only twiddle is 1. Two pairs a thread.
+DEV void pair_stage(uint4* shared, const Tile& tile) {
+  const u32 c = tile.column_bits;
+  for (u32 k = 0; k < ITEMS_PER_THREAD / 2; k++) {
+    const u32 pair = threadIdx.x + k * blockDim.x;
+    const u32 i0 = pair >> c << (c + 1) | (pair & ((1u << c) - 1)), i1 = i0 + (1u << c);
+    if (i1 >= tile.items) continue;
+    const Value x0 = get(shared, i0), x1 = get(shared, i1);
+    put(shared, i0, add(x0, x1));
+    put(shared, i1, sub(x0, x1));
   }
 }
 
@@ -181,17 +220,57 @@ struct QuadTwiddles {
   }
 };
 
+// Two stages of a transform from natural order: differences are multiplied, the wide stage first.
+DEV void dif_quad(uint4* shared, const Quad& quad, const QuadTwiddles& w) {
+  const u32 i0 = quad.first, i1 = i0 + quad.distance, i2 = i1 + quad.distance, i3 = i2 + quad.distance;
+  const Value x0 = get(shared, i0), x1 = get(shared, i1), x2 = get(shared, i2), x3 = get(shared, i3);
+  const Value y0 = add(x0, x2), y1 = add(x1, x3);
+  const Value y3 = canonical(mul(w.wide_q, sub_lazy(x1, x3)));
+  put(shared, i0, add(y0, y1));
+  if (quad.j == 0) {
+    const Value y2 = sub(x0, x2);
+    put(shared, i1, sub(y0, y1));
+    put(shared, i2, add(y2, y3));
+    put(shared, i3, sub(y2, y3));
+  } else {
+    const Value y2 = canonical(mul(w.wide, sub_lazy(x0, x2)));
+    put(shared, i1, canonical(mul(w.narrow, sub_lazy(y0, y1))));
+    put(shared, i2, add(y2, y3));
+    put(shared, i3, canonical(mul(w.narrow, sub_lazy(y2, y3))));
+  }
+}
+
+// Two stages of a transform from bit-reversed order: what comes in is multiplied, the narrow stage first.
+DEV void dit_quad(uint4* shared, const Quad& quad, const QuadTwiddles& w) {
+  const u32 i0 = quad.first, i1 = i0 + quad.distance, i2 = i1 + quad.distance, i3 = i2 + quad.distance;
+  const Value x0 = get(shared, i0), x2 = get(shared, i2);
+  Value x1 = get(shared, i1), x3 = get(shared, i3);
+  if (quad.j != 0) {
+    x1 = canonical(mul(w.narrow, x1));
+    x3 = canonical(mul(w.narrow, x3));
+  }
+  Value y2 = add(x2, x3);
+  if (quad.j != 0) y2 = canonical(mul(w.wide, y2));
+  const Value y0 = add(x0, x1), y1 = sub(x0, x1);
+  const Value y3 = canonical(mul(w.wide_q, sub_lazy(x2, x3)));
+  put(shared, i0, add(y0, y2));
+  put(shared, i2, sub(y0, y2));
+  put(shared, i1, add(y1, y3));
+  put(shared, i3, sub(y1, y3));
+}
+
 // ntt_dif_pass: one pass of a transform from natural to bit-reversed order, in place; one block per tile.
 //   in/out  data      Fr[count]            canonical, Montgomery; count = jobs * 2^log_n
 //   in   twiddles     Fr[2^(twiddle_bits-1)]  powers of a root of order 2^twiddle_bits, twiddle_bits >= log_rows
 //        load_scales, store_scales         as load_scale and store_scale say; not read for SCALE_NONE
-//   pre  1 <= log_rows <= log_tile <= 10; log_stride = 0, or >= log_tile - log_rows; grid = count / 2^log_tile, rounded up
+//   pre  1 <= log_rows <= log_tile <= 10; log_stride = 0, or >= log_tile - log_rows;
+//        grid = count / 2^log_tile, rounded up; blocks of 2^log_tile / 4 threads, at least 1
 //   law  column x of each block becomes X[reversed(k)] = store_scale * sum_i w^(i*k) * load_scale * x[i],
 //        w of order 2^log_rows
 //   cost per item: 64 B of data and 32 B for each scale; log_rows / 2 products less 1, and those of the scales;
 //        bound by multiplication
 //   ref  [GS66]; the cut into passes is [Bai90]
-extern "C" __global__ void __launch_bounds__(THREADS_MAX)
+extern "C" __global__ void __launch_bounds__(THREADS_MAX, BLOCKS_MIN)
 ntt_dif_pass(Value* data, const Value* __restrict__ twiddles, const Value* __restrict__ load_scales,
              const Value* __restrict__ store_scales, u64 count, u32 log_n, u32 log_rows, u32 log_stride,
              u32 log_tile, u32 twiddle_bits, u32 load_scale, u32 store_scale) {
@@ -200,38 +279,12 @@ ntt_dif_pass(Value* data, const Value* __restrict__ twiddles, const Value* __res
   load_tile(shared, data, tile, load_scale, load_scales, log_n, false);
   __syncthreads();
   for (i32 log_q = (i32)log_rows - 2; log_q >= 0; log_q -= 2) {
-    for (u32 t = threadIdx.x; t < 1u << (log_tile - 2); t += blockDim.x) {
-      const Quad quad(tile, t, log_q, log_tile);
-      if (quad.first >= tile.items) continue;
-      const u32 i0 = quad.first, i1 = i0 + quad.distance, i2 = i1 + quad.distance, i3 = i2 + quad.distance;
-      const Value x0 = get(shared, i0), x1 = get(shared, i1), x2 = get(shared, i2), x3 = get(shared, i3);
-      const QuadTwiddles w(twiddles, quad.j, log_q, twiddle_bits);
-      const Value y0 = add(x0, x2), y1 = add(x1, x3);
-      const Value y3 = canonical(mul(w.wide_q, sub_lazy(x1, x3)));
-      Value y2;
-      if (quad.j == 0) {
-        y2 = sub(x0, x2);
-        put(shared, i1, sub(y0, y1));
-        put(shared, i3, sub(y2, y3));
-      } else {
-        y2 = canonical(mul(w.wide, sub_lazy(x0, x2)));
-        put(shared, i1, canonical(mul(w.narrow, sub_lazy(y0, y1))));
-        put(shared, i3, canonical(mul(w.narrow, sub_lazy(y2, y3))));
-      }
-      put(shared, i0, add(y0, y1));
-      put(shared, i2, add(y2, y3));
-    }
+    const Quad quad(tile, threadIdx.x, log_q, log_tile);
+    if (quad.first < tile.items) dif_quad(shared, quad, QuadTwiddles(twiddles, quad.j, log_q, twiddle_bits));
     __syncthreads();
   }
-  if (log_rows % 2 != 0) {   // the last stage, alone: its only twiddle is 1
-    const u32 c = tile.column_bits;
-    for (u32 t = threadIdx.x; t < 1u << (log_tile - 1); t += blockDim.x) {
-      const u32 i0 = t >> c << (c + 1) | (t & ((1u << c) - 1)), i1 = i0 + (1u << c);
-      if (i0 >= tile.items) continue;
-      const Value x0 = get(shared, i0), x1 = get(shared, i1);
-      put(shared, i0, add(x0, x1));
-      put(shared, i1, sub(x0, x1));
-    }
+  if (log_rows % 2 != 0) {
+    pair_stage(shared, tile);
     __syncthreads();
   }
   store_tile(data, shared, tile, store_scale, store_scales, log_n, true);
@@ -247,7 +300,7 @@ EXPORT_COLLECTIVE(ntt_dif_pass)
 //        w of order 2^log_rows
 //   cost as ntt_dif_pass
 //   ref  [CT65]; the cut into passes is [Bai90]
-extern "C" __global__ void __launch_bounds__(THREADS_MAX)
+extern "C" __global__ void __launch_bounds__(THREADS_MAX, BLOCKS_MIN)
 ntt_dit_pass(Value* data, const Value* __restrict__ twiddles, const Value* __restrict__ load_scales,
              const Value* __restrict__ store_scales, u64 count, u32 log_n, u32 log_rows, u32 log_stride,
              u32 log_tile, u32 twiddle_bits, u32 load_scale, u32 store_scale) {
@@ -255,38 +308,13 @@ ntt_dit_pass(Value* data, const Value* __restrict__ twiddles, const Value* __res
   const Tile tile(count, log_rows, log_stride, log_tile);
   load_tile(shared, data, tile, load_scale, load_scales, log_n, true);
   __syncthreads();
-  if (log_rows % 2 != 0) {   // the first stage, alone: its only twiddle is 1
-    const u32 c = tile.column_bits;
-    for (u32 t = threadIdx.x; t < 1u << (log_tile - 1); t += blockDim.x) {
-      const u32 i0 = t >> c << (c + 1) | (t & ((1u << c) - 1)), i1 = i0 + (1u << c);
-      if (i0 >= tile.items) continue;
-      const Value x0 = get(shared, i0), x1 = get(shared, i1);
-      put(shared, i0, add(x0, x1));
-      put(shared, i1, sub(x0, x1));
-    }
+  if (log_rows % 2 != 0) {
+    pair_stage(shared, tile);
     __syncthreads();
   }
   for (u32 log_q = log_rows % 2; log_q + 2 <= log_rows; log_q += 2) {
-    for (u32 t = threadIdx.x; t < 1u << (log_tile - 2); t += blockDim.x) {
-      const Quad quad(tile, t, log_q, log_tile);
-      if (quad.first >= tile.items) continue;
-      const u32 i0 = quad.first, i1 = i0 + quad.distance, i2 = i1 + quad.distance, i3 = i2 + quad.distance;
-      const Value x0 = get(shared, i0), x2 = get(shared, i2);
-      Value x1 = get(shared, i1), x3 = get(shared, i3);
-      const QuadTwiddles w(twiddles, quad.j, log_q, twiddle_bits);
-      if (quad.j != 0) {
-        x1 = canonical(mul(w.narrow, x1));
-        x3 = canonical(mul(w.narrow, x3));
-      }
-      Value y2 = add(x2, x3);
-      if (quad.j != 0) y2 = canonical(mul(w.wide, y2));
-      const Value y0 = add(x0, x1), y1 = sub(x0, x1);
-      const Value y3 = canonical(mul(w.wide_q, sub_lazy(x2, x3)));
-      put(shared, i0, add(y0, y2));
-      put(shared, i2, sub(y0, y2));
-      put(shared, i1, add(y1, y3));
-      put(shared, i3, sub(y1, y3));
-    }
+    const Quad quad(tile, threadIdx.x, log_q, log_tile);
+    if (quad.first < tile.items) dit_quad(shared, quad, QuadTwiddles(twiddles, quad.j, log_q, twiddle_bits));
     __syncthreads();
   }
   store_tile(data, shared, tile, store_scale, store_scales, log_n, false);

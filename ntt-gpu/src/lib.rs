@@ -10,7 +10,7 @@
 //! use ntt_gpu::{Domain, Natural, NttDomain, Poly};
 //!
 //! let device = Device::sim(SimOptions::default());
-//! let ntt = NttDomain::new(&device, Domain::arkworks(2)?);
+//! let ntt = NttDomain::new(&device, Domain::arkworks(2)?)?;
 //! let coeffs = [1, 2, 3, 4].map(Fr::from);
 //! let values = ntt.forward(ntt.upload::<Natural>(&coeffs)?)?;
 //! let back: Poly<Natural> = ntt.inverse(values)?;

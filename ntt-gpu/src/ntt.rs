@@ -4,12 +4,11 @@ use crate::domain::{Direction, Domain, OrderKind, Shift, Transform};
 use crate::error::NttError;
 use crate::modules;
 use crate::plan::{NttConfig, NttPlan};
-use crate::schedule;
+use crate::schedule::{self, DATA, TABLES};
 use crate::tables::Tables;
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, PrimeField};
-use gpu_core::schedule::BufferId;
-use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, Schedule, Space, Workspace};
+use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, Workspace};
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -108,9 +107,6 @@ struct Made {
     tables: HashMap<Transform, Tables>,
     workspaces: HashMap<(Option<Transform>, u64), Workspace>,
 }
-
-const DATA: BufferId = BufferId(0);
-const TABLES: BufferId = BufferId(1);
 
 impl NttDomain {
     /// A domain on a device, with the default configuration. Compiles the kernels at the first use of the device.
@@ -268,34 +264,21 @@ impl NttDomain {
         let made = &mut self.made.lock().unwrap_or_else(PoisonError::into_inner).workspaces;
         let workspace = match made.entry((tables.map(|tables| *tables.transform()), plan.job_count)) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(workspace(&self.device, &plan, tables)?),
+            Entry::Vacant(entry) => {
+                let schedule = match tables {
+                    Some(tables) => schedule::transform(&plan, tables.transform()),
+                    None => schedule::reverse_order(&plan),
+                };
+                let schedule = Arc::new(CheckedSchedule::new(schedule)?);
+                entry.insert(Workspace::new(&self.device, schedule)?)
+            }
         };
         let bindings = Bindings::new().bind(DATA, &poly.values);
         let bindings = match tables {
             Some(tables) => bindings.bind(TABLES, tables.buffer()),
             None => bindings,
         };
-        workspace.run(&bindings, &mut |op, _| unreachable!("a transform has no host step {}", op.name))?;
+        workspace.run(&bindings, &|op, _| unreachable!("a transform has no host step {}", op.name))?;
         Ok(())
     }
-}
-
-/// The workspace of one transform, or of a change of order where there are no tables.
-fn workspace(device: &Device, plan: &NttPlan, tables: Option<&Tables>) -> Result<Workspace, NttError> {
-    let mut schedule = Schedule::new(format!("ntt 2^{} x {}", plan.log_n, plan.job_count));
-    let data = schedule.buffer("data", Space::Resident, plan.data_bytes());
-    assert_eq!(data, DATA, "the data is the first buffer");
-    let data = schedule.whole(data);
-    let stream = schedule.stream("compute");
-    match tables {
-        Some(tables) => {
-            let bytes = tables.buffer().len() as u64 * crate::plan::VALUE_BYTES;
-            let id = schedule.buffer("tables", Space::Resident, bytes);
-            assert_eq!(id, TABLES, "the tables are the second buffer");
-            let tables_region = schedule.whole(id);
-            schedule::push(&mut schedule, stream, plan, tables.transform(), data, tables_region);
-        }
-        None => schedule::push_reverse_order(&mut schedule, stream, plan, data),
-    }
-    Ok(Workspace::new(device, Arc::new(CheckedSchedule::new(schedule)?))?)
 }

@@ -6,10 +6,42 @@
 use crate::domain::{Direction, OrderKind, Transform};
 use crate::plan::{NttPlan, THREADS, VALUE_BYTES};
 use crate::tables::{Scale, ScaleKind, TableLayout};
-use gpu_core::schedule::{Action, Arg, Launch, Region, Schedule, StreamId, Work};
+use gpu_core::Space;
+use gpu_core::schedule::{Action, Arg, BufferId, Launch, Region, Schedule, StreamId, Work};
 
 /// An Fr multiplication in Fp multiplications, by measured rates (60.4 and 27.4 G/s on an H200).
 const FR_MUL: f64 = 27.4 / 60.4;
+
+/// The data in the schedules of [`transform`] and [`reverse_order`]: the caller binds it.
+pub const DATA: BufferId = BufferId(0);
+/// The tables in the schedule of [`transform`]: the caller binds them.
+pub const TABLES: BufferId = BufferId(1);
+
+/// The schedule of one transform and nothing else.
+pub fn transform(plan: &NttPlan, transform: &Transform) -> Schedule {
+    let (mut schedule, stream, data) = with_data(plan, "ntt");
+    let bytes = TableLayout::new(plan, transform).bytes();
+    let tables = schedule.buffer("tables", Space::Resident, bytes);
+    assert_eq!(tables, TABLES, "the tables are the second buffer");
+    let tables = schedule.whole(tables);
+    push(&mut schedule, stream, plan, transform, data, tables);
+    schedule
+}
+
+/// The schedule of one change of order and nothing else.
+pub fn reverse_order(plan: &NttPlan) -> Schedule {
+    let (mut schedule, stream, data) = with_data(plan, "reverse order");
+    push_reverse_order(&mut schedule, stream, plan, data);
+    schedule
+}
+
+fn with_data(plan: &NttPlan, name: &str) -> (Schedule, StreamId, Region) {
+    let mut schedule = Schedule::new(format!("{name} 2^{} x {}", plan.log_n, plan.job_count));
+    let data = schedule.buffer("data", Space::Resident, plan.data_bytes());
+    assert_eq!(data, DATA, "the data is the first buffer");
+    let (stream, data) = (schedule.stream("compute"), schedule.whole(data));
+    (schedule, stream, data)
+}
 
 /// Appends a transform of `data`, in place: all jobs of the plan, from the transform's input order to the other one.
 /// `tables` is what [`Tables`](crate::Tables) made for the same plan and transform. Appends nothing for n = 1.

@@ -309,7 +309,7 @@ impl<'a> Maker<'a> {
         }
         let checked = CheckedSchedule::new(schedule)?;
         let mut workspace = Workspace::new(device, Arc::new(checked))?;
-        workspace.run(&Bindings::new().bind(tables, buffer), &mut |op, mut views| {
+        workspace.run(&Bindings::new().bind(tables, buffer), &|op, mut views| {
             let source = op.batch.expect("each host step names its source") as usize;
             views.write::<Fr>(0).copy_from_slice(&sources[source]);
             Ok(())
