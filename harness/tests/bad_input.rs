@@ -3,7 +3,7 @@
 mod support;
 
 use ark_bls12_381::{Fq, Fq2, Fr, G1Affine, G1Projective, G2Affine, G2Projective};
-use ark_ff::{BigInt, Field, PrimeField, Zero};
+use ark_ff::{AdditiveGroup, BigInt, Field, PrimeField, Zero};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceBuf, DeviceKind, GpuError, cuda};
 use harness::STRATEGIES;

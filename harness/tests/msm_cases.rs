@@ -7,7 +7,7 @@ mod common;
 mod support;
 
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
-use ark_ec::{AffineRepr, CurveGroup, PrimeGroup};
+use ark_ec::AffineRepr;
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField, UniformRand};
 use common::OneKernel;
 use gpu_core::{Device, DeviceBuf, DeviceKind};
