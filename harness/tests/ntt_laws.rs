@@ -3,8 +3,8 @@
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, BigInt, FftField, Field, PrimeField, UniformRand};
 use ark_poly::EvaluationDomain;
-use gpu_core::sim::SimOptions;
-use gpu_core::{Device, DeviceKind};
+use gpu_core::sim::{SimBackend, SimOptions};
+use gpu_core::{Device, DeviceKind, GpuError};
 use harness::oracle::{
     arkworks_domain, bit_reversed, coeffs_by_sums, random_numbers, test_seed, values_by_horner,
 };
@@ -13,6 +13,7 @@ use ntt_gpu::{
     BitReversed, Direction, Domain, Natural, NttConfig, NttDomain, NttError, NttPlan, Order, OrderKind, Poly,
     Shift,
 };
+use rayon::prelude::*;
 
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Inverse];
 const ORDERS: [OrderKind; 2] = [OrderKind::Natural, OrderKind::BitReversed];
@@ -180,6 +181,45 @@ fn passes_and_tables_do_not_change_results() {
             }
         }
     }
+}
+
+/// Sizes that no CPU transform is asked for: exact at random points, by Horner's rule, and back by the inverse.
+#[test]
+fn large_transforms_at_random_points() {
+    let seed = test_seed();
+    for device in devices() {
+        let sizes: &[u32] = if device.info().kind == DeviceKind::Sim { &[16] } else { &[24, 26] };
+        for &log_n in sizes {
+            let domain = Domain::snarkjs(log_n).expect("small");
+            let ntt = NttDomain::new(&device, domain).expect("kernels load");
+            let coeffs = random(seed, "coeffs", 1 << log_n);
+            for shift in [None, Some(Shift::generator())] {
+                let poly = ntt.upload::<Natural>(&coeffs).expect("whole");
+                let poly = ntt.transform(Direction::Forward, shift, poly).expect("runs");
+                let values = poly.to_vec().expect("readable");
+                let first = shift.map_or(Fr::ONE, |shift| shift.value());
+                for position in [0, 1, (seed as usize) % values.len(), values.len() - 1] {
+                    let index = (position as u64).reverse_bits() >> (64 - log_n);
+                    let value = value_at(&coeffs, first * domain.omega().pow([index]));
+                    assert_eq!(values[position], value, "2^{log_n} at {position} on {}", device.info().id);
+                }
+                let back = ntt.transform(Direction::Inverse, shift, poly).expect("runs");
+                let what = format!("inverse at 2^{log_n}, {shift:?}");
+                assert_equal(&device, &what, &back.to_vec().expect("readable"), &coeffs);
+            }
+        }
+    }
+}
+
+/// A polynomial at a point: pieces by Horner's rule on all processors, and their sum.
+fn value_at(coeffs: &[Fr], point: Fr) -> Fr {
+    const PIECE: usize = 1 << 12;
+    let step = point.pow([PIECE as u64]);
+    let pieces: Vec<Fr> = coeffs
+        .par_chunks(PIECE)
+        .map(|piece| piece.iter().rfold(Fr::ZERO, |sum, coeff| sum * point + coeff))
+        .collect();
+    pieces.iter().rfold(Fr::ZERO, |sum, piece| sum * step + piece)
 }
 
 /// The largest tiles, which arrays from 2^19 values on have.
@@ -382,6 +422,31 @@ fn the_order_of_threads_does_not_matter() {
             }
         }
     }
+}
+
+/// Nothing stays behind, after success and after refusal.
+#[test]
+fn memory_comes_back() {
+    let backend = SimBackend::new(SimOptions { memory_bytes: 1 << 20, ..SimOptions::default() });
+    let handle = backend.handle();
+    let device = Device::from_backend(Box::new(backend));
+    let stats = || {
+        let stats = handle.stats();
+        (stats.device_bytes, stats.pinned_bytes, stats.live_streams, stats.live_events)
+    };
+    let ntt = NttDomain::new(&device, Domain::arkworks(11).expect("small")).expect("kernels load");
+    let values = vec![Fr::from(3); 1 << 11];
+    let poly = ntt.forward(ntt.upload::<Natural>(&values).expect("whole")).expect("runs");
+    let held = stats();
+    // 2^15 values are all of the memory, and some of it is taken.
+    let large = NttDomain::new(&device, Domain::arkworks(15).expect("small")).expect("kernels load");
+    let error = large.upload::<Natural>(&vec![Fr::ONE; 1 << 15]).expect_err("2^20 bytes are too few");
+    assert!(matches!(error, NttError::Gpu(GpuError::OutOfMemory { .. })), "{error}");
+    assert_eq!(stats(), held);
+    let back = ntt.inverse(poly).expect("runs").to_vec().expect("readable");
+    assert_equal(&device, "after a refusal", &back, &values);
+    drop((ntt, large));
+    assert_eq!(stats(), (0, 0, 0, 0));
 }
 
 #[test]
