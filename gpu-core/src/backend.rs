@@ -21,6 +21,10 @@ pub struct RawStream(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RawEvent(pub u64);
 
+/// A graph of captured operations, as its backend names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RawGraph(pub u64);
+
 /// Host bytes that a copy reads or writes.
 #[derive(Debug, Clone, Copy)]
 pub struct HostSpan {
@@ -163,4 +167,42 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Compiles (or takes from the cache) and loads a module; returns its kernels in the order of `source.kernels`.
     fn load(&self, source: &'static ModuleSource) -> Result<Vec<Kernel>, GpuError>;
+
+    /// Where this is a number, host threads of a schedule do not run at once: their operations are performed one by one on
+    /// the calling thread, in an order that the number decides.
+    fn host_order_seed(&self) -> Option<u64> {
+        None
+    }
+
+    /// Its graphs, if it has any: without them the operations of a graph are queued again in each run.
+    fn graphs(&self) -> Option<&dyn Graphs> {
+        None
+    }
+}
+
+/// Operations that are captured once, and launched together as often as wanted.
+pub trait Graphs {
+    /// From now on, what the calling thread queues on the stream is kept and not executed, and so is what it queues on any
+    /// stream after a wait for a mark that was recorded on a stream so captured.
+    fn begin_capture(&self, op: &str, stream: RawStream) -> Result<()>;
+
+    /// Ends the capture that began on the stream, also one in which something failed, and makes the graph. By then the
+    /// stream waits for all others that have joined.
+    fn end_capture(&self, op: &str, stream: RawStream) -> Result<RawGraph>;
+
+    /// Makes the recording of an event, on a stream that is being captured, a part of the graph, so that the event can be
+    /// timed after each launch. A plain [`record`](Backend::record) there marks a place in the capture, and no time.
+    fn record_in_graph(&self, stream: RawStream, event: RawEvent) -> Result<()>;
+
+    /// Queues a graph on a stream.
+    ///
+    /// # Safety
+    /// As for each operation in it: memory stays alive, and sources unchanged, until it has executed.
+    unsafe fn launch_graph(&self, op: &str, stream: RawStream, graph: RawGraph) -> Result<()>;
+
+    /// Destroys a graph.
+    ///
+    /// # Safety
+    /// It came from this backend, is destroyed once, and every launch of it has executed.
+    unsafe fn destroy_graph(&self, graph: RawGraph);
 }

@@ -1,28 +1,33 @@
 //! The checker: is every pair of accesses to the same bytes ordered, and is every result collected once?
 //!
-//! Pure: it looks at a [`Schedule`] and at no device. The agents are the host, in program order, and each
-//! stream. Order between them is kept in vector clocks, by these rules:
+//! Pure: it looks at a [`Schedule`] and at no device. The agents are the host threads, each in program order,
+//! and the streams. Order between them is kept in vector clocks, by these rules:
 //!
-//! * an operation on a stream starts after the host has issued it, so after every earlier host step and host
-//!   wait;
-//! * operations on one stream run one after another;
+//! * an operation on a stream starts after its host thread has issued it, so after every earlier host step and
+//!   host wait of that thread;
+//! * operations on one stream run one after another, in the order of issue;
+//! * what follows an [`Await`](Action::Await) comes after what precedes the flag's [`Signal`](Action::Signal),
+//!   and nothing else orders two host threads;
 //! * a [`Wait`](Action::Wait) or [`HostWait`](Action::HostWait) is bound to the event's last
-//!   [`Record`](Action::Record) before it in the list, as CUDA binds it at the call; recording the event
-//!   again later changes nothing for it;
+//!   [`Record`](Action::Record) before it, as CUDA binds it at the call; recording the event again later
+//!   changes nothing for it;
 //! * an upload from pageable memory reads its source on the host at its issue, one from pinned memory when it
 //!   executes;
 //! * a download to pageable memory blocks the host until it has executed, with all that its stream had queued
 //!   before it;
 //! * a copy of no bytes does nothing, and so orders nothing.
 //!
-//! Nothing is taken for ordered because it would usually take longer. Every edge points from an earlier
-//! operation in the list to a later one, so two operations race exactly if the earlier is not ordered before
-//! the later.
+//! Nothing is taken for ordered because it would usually take longer. Operations are looked at in an order in
+//! which the host threads can issue them: that of the list, where the list is one. Every edge points forward in
+//! it, so two operations race exactly if the earlier is not ordered before the later. Where order between host
+//! threads decides which mark a wait is bound to, or what comes first on a stream, it has to be there: its lack
+//! is a hazard of its own, and then what else is reported holds for one of the possible orders.
 
 use crate::error::GpuError;
-use crate::schedule::{Action, Arg, BufferId, Op, Region, Schedule, Space};
+use crate::schedule::{Action, Arg, BufferId, MAIN, Op, Region, Schedule, Space};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt;
 
 /// What is wrong.
@@ -49,6 +54,17 @@ pub enum HazardKind {
     Uncollected,
     /// Two host steps of the same name read the same bytes of one download: a result is folded twice.
     CollectedTwice,
+    /// Two host threads record an event, or one records and one waits for it, in no order: which mark the wait
+    /// is bound to is left to chance.
+    UnorderedMark,
+    /// Two host threads issue operations on one stream in no order: which runs first is left to chance.
+    UnorderedIssue,
+    /// Awaits a flag that nothing signals: the host thread never goes on.
+    NeverSignalled,
+    /// Signals a flag that was signalled before.
+    SignalledTwice,
+    /// Host threads wait for each other in a circle.
+    Deadlock,
 }
 
 /// A fault of a schedule.
@@ -137,11 +153,86 @@ pub fn check(schedule: &Schedule) -> Report {
     if !hazards.is_empty() {
         return Report { hazards, surplus: Vec::new() };
     }
+    let issue = issue_order(schedule);
     let mut checker = Checker::new(schedule);
-    for (index, op) in schedule.ops.iter().enumerate() {
-        checker.step(index, op);
+    issue.circles.iter().for_each(|circle| checker.deadlock(circle));
+    for (rank, index) in issue.order.into_iter().enumerate() {
+        checker.step(rank, index, &schedule.ops[index]);
     }
     checker.finish()
+}
+
+/// An order in which the host threads can issue their operations.
+#[derive(Debug)]
+pub(crate) struct Issue {
+    /// All positions of the list: of those that can come next, always the first. So the list itself, where it
+    /// is such an order.
+    pub(crate) order: Vec<usize>,
+    /// For each wait, the record or the signal that it waits for, if there is one before it.
+    pub(crate) awaited: Vec<Option<usize>>,
+    /// Positions of awaits that wait for each other. The first of each was then let pass.
+    circles: Vec<Vec<usize>>,
+}
+
+/// Finds the order of issue of a schedule that is not malformed.
+pub(crate) fn issue_order(schedule: &Schedule) -> Issue {
+    let ops = &schedule.ops;
+    let mut queues = vec![VecDeque::new(); schedule.threads.len()];
+    // The first signal of each flag.
+    let mut signals = vec![None; schedule.flags.len()];
+    for (index, op) in ops.iter().enumerate() {
+        queues[op.thread.0 as usize].push_back(index);
+        if let Action::Signal { flag } = op.action {
+            signals[flag.0 as usize].get_or_insert(index);
+        }
+    }
+    let mut is_issued = vec![false; ops.len()];
+    let mut last_record = vec![None; schedule.events.len()];
+    let (order, awaited) = (Vec::with_capacity(ops.len()), vec![None; ops.len()]);
+    let mut issue = Issue { order, awaited, circles: Vec::new() };
+    while issue.order.len() < ops.len() {
+        let heads = || queues.iter().filter_map(|queue| queue.front().copied());
+        // The signal that an operation is held up for, if there is one.
+        let held_for = |op: usize| match ops[op].action {
+            Action::Await { flag } => signals[flag.0 as usize].filter(|signal: &usize| !is_issued[*signal]),
+            _ => None,
+        };
+        let next = heads().filter(|op| held_for(*op).is_none()).min().unwrap_or_else(|| {
+            let circle = circle(heads().min().expect("an operation is left"), |op| {
+                let signal = held_for(op).expect("every thread waits");
+                *queues[ops[signal].thread.0 as usize].front().expect("its signal is left")
+            });
+            let first = *circle.iter().min().expect("a circle has a member");
+            issue.circles.push(circle);
+            first
+        });
+        match ops[next].action {
+            Action::Record { event, .. } => last_record[event.0 as usize] = Some(next),
+            Action::Wait { event, .. } | Action::HostWait { event } => {
+                issue.awaited[next] = last_record[event.0 as usize];
+            }
+            Action::Await { flag } => {
+                issue.awaited[next] = signals[flag.0 as usize].filter(|signal| is_issued[*signal]);
+            }
+            _ => {}
+        }
+        is_issued[next] = true;
+        queues[ops[next].thread.0 as usize].pop_front();
+        issue.order.push(next);
+    }
+    issue
+}
+
+/// The circle that is reached from `start` in the end.
+fn circle(start: usize, next: impl Fn(usize) -> usize) -> Vec<usize> {
+    let mut path = vec![start];
+    loop {
+        let op = next(path[path.len() - 1]);
+        match path.iter().position(|seen| *seen == op) {
+            Some(first) => return path.split_off(first),
+            None => path.push(op),
+        }
+    }
 }
 
 /// A schedule that the checker has passed: the only kind that runs on a CUDA device.
@@ -216,6 +307,14 @@ fn op_faults(schedule: &Schedule, op: &Op) -> Vec<(Option<Region>, String)> {
     {
         faults.push((None, format!("there is no {}", schedule.stream_name(stream))));
     }
+    if op.thread.0 as usize >= schedule.threads.len() {
+        faults.push((None, format!("there is no {}", schedule.thread_name(op.thread))));
+    }
+    if let Action::Signal { flag } | Action::Await { flag } = op.action
+        && flag.0 as usize >= schedule.flags.len()
+    {
+        faults.push((None, format!("there is no {}", schedule.flag_name(flag))));
+    }
     let event = match op.action {
         Action::Record { event, .. } | Action::Wait { event, .. } | Action::HostWait { event } => Some(event),
         _ => None,
@@ -252,7 +351,11 @@ fn op_faults(schedule: &Schedule, op: &Op) -> Vec<(Option<Region>, String)> {
         Action::HostStep { reads, writes, .. } => {
             reads.iter().chain(writes).for_each(|region| expect(region, is_host, "host memory"));
         }
-        Action::Record { .. } | Action::Wait { .. } | Action::HostWait { .. } => {}
+        Action::Record { .. }
+        | Action::Wait { .. }
+        | Action::HostWait { .. }
+        | Action::Signal { .. }
+        | Action::Await { .. } => {}
     }
     if let Action::Upload { src, dst, .. } | Action::Download { src, dst, .. } = &op.action
         && src.bytes != dst.bytes
@@ -301,11 +404,8 @@ fn declared(op: &Op) -> Vec<(Region, bool)> {
     all
 }
 
-/// Agent number of the host; stream s is agent s + 1.
-const HOST: usize = 0;
-
-/// For each agent, how much of the list is known to have executed on it: everything of it before that
-/// position.
+/// For each agent, how much of the order of issue is known to have executed on it: everything of it before that
+/// rank. Agents are the host threads, then the streams.
 #[derive(Debug, Clone)]
 struct Clock(Vec<u32>);
 
@@ -323,14 +423,20 @@ impl Clock {
 
     /// Whether an access has ended by now.
     fn is_after(&self, access: Access) -> bool {
-        self.0[access.agent as usize] > access.op
+        self.0[access.agent as usize] > access.rank
     }
 }
 
-/// An access by the operation at a position, as part of an agent's order.
+/// An access by an operation, as part of an agent's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Access {
+    /// Agent that executes it.
     agent: u32,
+    /// Whether that is a host thread.
+    on_host: bool,
+    /// Where the operation comes in the order of issue.
+    rank: u32,
+    /// Its position in the list.
     op: u32,
 }
 
@@ -362,14 +468,14 @@ impl Cell {
         if !self.is_written {
             found(HazardKind::Uninitialised, None);
         }
-        let on_host = access.agent as usize == HOST;
-        let race = if on_host { HazardKind::ReadTooEarly } else { HazardKind::ReadAfterWrite };
         for writer in self.writers.iter().filter(|writer| !clock.is_after(**writer)) {
+            let is_early = access.on_host && !writer.on_host;
+            let race = if is_early { HazardKind::ReadTooEarly } else { HazardKind::ReadAfterWrite };
             found(race, Some(writer.op));
         }
         self.readers.retain(|reader| !clock.is_after(*reader) && reader.op != access.op);
         self.readers.push(access);
-        if on_host && self.result.is_some() {
+        if access.on_host && self.result.is_some() {
             self.collect(access.op, ops, found);
         }
     }
@@ -394,9 +500,9 @@ impl Cell {
         ops: &[Op],
         mut found: impl FnMut(HazardKind, Option<u32>),
     ) {
-        let on_host = access.agent as usize == HOST;
-        let race = if on_host { HazardKind::SourceOverwritten } else { HazardKind::WriteAfterRead };
         for reader in self.readers.iter().filter(|reader| !clock.is_after(**reader)) {
+            let is_source = access.on_host && !reader.on_host;
+            let race = if is_source { HazardKind::SourceOverwritten } else { HazardKind::WriteAfterRead };
             found(race, Some(reader.op));
         }
         for writer in self.writers.iter().filter(|writer| !clock.is_after(**writer)) {
@@ -469,25 +575,48 @@ impl Cells {
     }
 }
 
+/// A mark of an event.
+#[derive(Debug)]
+struct Mark {
+    /// The call that records it.
+    record: Access,
+    /// What has executed when it is reached.
+    reached: Clock,
+}
+
+/// What is known of an event: to record it is to write it, and to wait for it is to read it, when the host
+/// thread gets there.
+#[derive(Debug, Default)]
+struct EventCell {
+    mark: Option<Mark>,
+    /// Waits since the mark was recorded, the last of each thread.
+    waits: Vec<Access>,
+}
+
 struct Checker<'a> {
     schedule: &'a Schedule,
-    /// What has executed before the host's next call.
-    host: Clock,
+    /// What has executed before each host thread's next call.
+    hosts: Vec<Clock>,
     /// What has executed before the next operation that is queued on each stream, apart from what the host
     /// adds at issue.
     streams: Vec<Clock>,
-    /// What has executed when each event's last mark is reached.
-    events: Vec<Option<Clock>>,
+    /// The last call that queued something on each stream.
+    issued: Vec<Option<Access>>,
+    events: Vec<EventCell>,
+    /// What has executed when each flag is signalled, and the signal.
+    flags: Vec<Option<(Clock, usize)>>,
     memory: Vec<Cells>,
     hazards: Vec<Hazard>,
     surplus: Vec<Surplus>,
     /// Downloads that were reported as uncollected.
     uncollected: HashSet<usize>,
+    /// Awaits that were let pass, since they wait in a circle.
+    let_pass: HashSet<usize>,
 }
 
 impl<'a> Checker<'a> {
     fn new(schedule: &'a Schedule) -> Self {
-        let clock = Clock(vec![0; schedule.streams.len() + 1]);
+        let clock = Clock(vec![0; schedule.threads.len() + schedule.streams.len()]);
         let memory = schedule.buffers.iter().map(|buffer| {
             // What the caller binds is theirs to have filled. All else is filled by the schedule or by
             // nobody.
@@ -495,77 +624,173 @@ impl<'a> Checker<'a> {
         });
         Self {
             schedule,
-            host: clock.clone(),
+            hosts: vec![clock.clone(); schedule.threads.len()],
             streams: vec![clock; schedule.streams.len()],
-            events: vec![None; schedule.events.len()],
+            issued: vec![None; schedule.streams.len()],
+            events: schedule.events.iter().map(|_| EventCell::default()).collect(),
+            flags: vec![None; schedule.flags.len()],
             memory: memory.collect(),
             hazards: Vec::new(),
             surplus: Vec::new(),
             uncollected: HashSet::new(),
+            let_pass: HashSet::new(),
         }
     }
 
-    fn step(&mut self, index: usize, op: &Op) {
-        self.host.0[HOST] = index as u32;
+    fn step(&mut self, rank: usize, index: usize, op: &Op) {
+        let thread = op.thread.0 as usize;
+        self.hosts[thread].0[thread] = rank as u32;
+        let call = Access { agent: thread as u32, on_host: true, rank: rank as u32, op: index as u32 };
         match &op.action {
-            Action::HostWait { event } => self.host_wait(index, event.0 as usize),
+            Action::HostWait { event } => {
+                if let Some(reached) = self.bound_mark(call, event.0 as usize) {
+                    match self.hosts[thread].has_seen(&reached) {
+                        true => self.orders_nothing(index),
+                        false => self.hosts[thread].join(&reached),
+                    }
+                }
+            }
             Action::HostStep { .. } => {
-                let clock = self.host.clone();
-                let accesses =
-                    declared(op).into_iter().map(|(region, writes)| (HOST, region, writes)).collect();
-                self.access(index, &clock, accesses);
+                let clock = self.hosts[thread].clone();
+                let accesses = declared(op).into_iter().map(|(region, writes)| (call, region, writes));
+                self.access(index, &clock, accesses.collect());
             }
-            _ => {
-                let stream = op.stream().expect("all other operations are queued on a stream");
-                self.queued(index, op, stream.0 as usize);
-            }
-        }
-    }
-
-    fn host_wait(&mut self, index: usize, event: usize) {
-        match &self.events[event] {
-            None => self.never_recorded(index),
-            Some(mark) if self.host.has_seen(mark) => self.orders_nothing(index),
-            Some(mark) => self.host.join(mark),
-        }
-    }
-
-    fn queued(&mut self, index: usize, op: &Op, stream: usize) {
-        self.streams[stream].join(&self.host);
-        match &op.action {
-            Action::Record { event, .. } => {
-                self.events[event.0 as usize] = Some(self.streams[stream].clone());
-            }
-            Action::Wait { event, .. } => match &self.events[event.0 as usize] {
-                None => self.never_recorded(index),
-                Some(mark) if self.streams[stream].has_seen(mark) => self.orders_nothing(index),
-                Some(mark) => self.streams[stream].join(mark),
-            },
+            Action::Signal { flag } => self.signal(call, flag.0 as usize),
+            Action::Await { flag } => self.await_flag(call, flag.0 as usize),
             // The runner passes over it, so it blocks and marks nothing either.
             Action::Upload { dst, .. } | Action::Download { dst, .. } if dst.bytes == 0 => {}
-            _ => self.executed(index, op, stream),
+            _ => {
+                let stream = op.stream().expect("all other operations are queued on a stream");
+                self.queued(call, op, stream.0 as usize);
+            }
         }
+    }
+
+    fn signal(&mut self, call: Access, flag: usize) {
+        let (index, thread) = (call.op as usize, call.agent as usize);
+        match &self.flags[flag] {
+            Some((_, first)) => {
+                let (first, name) = (*first, &self.schedule.flags[flag]);
+                let (again, signal) = (self.schedule.op_name(index), self.schedule.op_name(first));
+                let text = format!("{again} signals flag {name}, which {signal} has signalled");
+                self.hazard(HazardKind::SignalledTwice, index, Some(first), text);
+            }
+            None => {
+                let mut clock = self.hosts[thread].clone();
+                clock.0[thread] = call.rank + 1;
+                self.flags[flag] = Some((clock, index));
+            }
+        }
+    }
+
+    fn await_flag(&mut self, call: Access, flag: usize) {
+        let (index, thread) = (call.op as usize, call.agent as usize);
+        match &self.flags[flag] {
+            Some((clock, _)) if self.hosts[thread].has_seen(clock) => self.orders_nothing(index),
+            Some((clock, _)) => self.hosts[thread].join(clock),
+            None if self.let_pass.contains(&index) => {}
+            None => {
+                let (name, flag) = (self.schedule.op_name(index), &self.schedule.flags[flag]);
+                let text = format!("{name} awaits flag {flag}, which nothing signals");
+                self.hazard(HazardKind::NeverSignalled, index, None, text);
+            }
+        }
+    }
+
+    /// Reports awaits that wait for each other; each is followed by the one that holds up its signal.
+    fn deadlock(&mut self, circle: &[usize]) {
+        let schedule = self.schedule;
+        let first = *circle.iter().min().expect("a circle has a member");
+        let parts: Vec<_> = circle
+            .iter()
+            .map(|index| {
+                let Action::Await { flag } = schedule.ops[*index].action else {
+                    unreachable!("only awaits hold a host thread up")
+                };
+                let signals = |op: &Op| op.action == Action::Signal { flag };
+                let signal = schedule.ops.iter().position(signals).expect("it is signalled, too late");
+                let (name, flag) = (schedule.op_name(*index), schedule.flag_name(flag));
+                format!("{name} awaits {flag} from {}", schedule.op_name(signal))
+            })
+            .collect();
+        let text = format!("host threads wait for each other: {}", parts.join(", "));
+        self.let_pass.insert(first);
+        self.hazard(HazardKind::Deadlock, first, None, text);
+    }
+
+    /// What has executed when the mark that a wait is bound to is reached, if order decides which that is.
+    fn bound_mark(&mut self, call: Access, event: usize) -> Option<Clock> {
+        let host = &self.hosts[call.agent as usize];
+        let cell = &mut self.events[event];
+        cell.waits.retain(|wait| wait.agent != call.agent);
+        cell.waits.push(call);
+        match &cell.mark {
+            None => {
+                self.never_recorded(call.op as usize);
+                None
+            }
+            Some(mark) if !host.is_after(mark.record) => {
+                let record = mark.record;
+                self.unordered_mark(record, call, event);
+                None
+            }
+            Some(mark) => Some(mark.reached.clone()),
+        }
+    }
+
+    fn queued(&mut self, call: Access, op: &Op, stream: usize) {
+        let thread = call.agent as usize;
+        if let Some(last) = self.issued[stream].replace(call)
+            && !self.hosts[thread].is_after(last)
+        {
+            self.unordered_issue(last, call, stream);
+        }
+        self.streams[stream].join(&self.hosts[thread]);
+        match &op.action {
+            Action::Record { event, .. } => self.record(call, stream, event.0 as usize),
+            Action::Wait { event, .. } => {
+                if let Some(reached) = self.bound_mark(call, event.0 as usize) {
+                    match self.streams[stream].has_seen(&reached) {
+                        true => self.orders_nothing(call.op as usize),
+                        false => self.streams[stream].join(&reached),
+                    }
+                }
+            }
+            _ => self.executed(call, op, stream),
+        }
+    }
+
+    fn record(&mut self, call: Access, stream: usize, event: usize) {
+        let host = &self.hosts[call.agent as usize];
+        let cell = &mut self.events[event];
+        let calls = cell.mark.iter().map(|mark| mark.record).chain(cell.waits.drain(..));
+        let unordered: Vec<_> = calls.filter(|earlier| !host.is_after(*earlier)).collect();
+        cell.mark = Some(Mark { record: call, reached: self.streams[stream].clone() });
+        unordered.into_iter().for_each(|earlier| self.unordered_mark(earlier, call, event));
     }
 
     /// Accesses of a copy, fill or launch, and what is ordered by its having executed.
-    fn executed(&mut self, index: usize, op: &Op, stream: usize) {
+    fn executed(&mut self, call: Access, op: &Op, stream: usize) {
+        let (index, thread) = (call.op as usize, call.agent as usize);
+        let agent = self.hosts.len() + stream;
+        let on_stream = Access { agent: agent as u32, on_host: false, ..call };
         let mut clock = self.streams[stream].clone();
         let mut accesses: Vec<_> =
-            declared(op).into_iter().map(|(region, writes)| (stream + 1, region, writes)).collect();
+            declared(op).into_iter().map(|(region, writes)| (on_stream, region, writes)).collect();
         if let Action::Upload { src, .. } = &op.action
             && self.space(src) == Space::Pageable
         {
-            let host = self.host.clone();
+            let host = self.hosts[thread].clone();
             let at_issue = accesses.remove(0);
-            self.access(index, &host, vec![(HOST, at_issue.1, false)]);
-            clock.0[HOST] = index as u32 + 1;
+            self.access(index, &host, vec![(call, at_issue.1, false)]);
+            clock.0[thread] = call.rank + 1;
         }
         self.access(index, &clock, accesses);
-        clock.0[stream + 1] = index as u32 + 1;
+        clock.0[agent] = call.rank + 1;
         if let Action::Download { dst, .. } = &op.action
             && self.space(dst) == Space::Pageable
         {
-            self.host.join(&clock);
+            self.hosts[thread].join(&clock);
         }
         self.streams[stream] = clock;
     }
@@ -574,12 +799,11 @@ impl<'a> Checker<'a> {
         self.schedule.buffers[region.buffer.0 as usize].space
     }
 
-    /// Notes accesses (agent, region, writes) of one operation that starts when `clock` has executed.
-    fn access(&mut self, index: usize, clock: &Clock, accesses: Vec<(usize, Region, bool)>) {
+    /// Notes accesses (access, region, writes) of one operation that starts when `clock` has executed.
+    fn access(&mut self, index: usize, clock: &Clock, accesses: Vec<(Access, Region, bool)>) {
         let ops = &self.schedule.ops;
         let mut faults = Vec::new();
-        for (agent, region, writes) in accesses {
-            let access = Access { agent: agent as u32, op: index as u32 };
+        for (access, region, writes) in accesses {
             self.memory[region.buffer.0 as usize].visit(region.offset, region.end(), |start, end, cell| {
                 let bytes = Region { buffer: region.buffer, offset: start, bytes: end - start };
                 let found = |kind, earlier| faults.push(Fault { earlier, kind, bytes });
@@ -637,10 +861,14 @@ impl<'a> Checker<'a> {
                 let ((first, first_text), (second, second_text)) = (part(earlier), part(at));
                 let (start, end) = (first.offset.max(second.offset), first.end().min(second.end()));
                 bytes = Region { buffer: bytes.buffer, offset: start, bytes: end - start };
-                let edge = self.missing_edge(earlier, at);
+                let edge = match self.is_on_host(earlier, &bytes) {
+                    true => self.missing_flag(earlier, at),
+                    false => self.missing_event(earlier, at),
+                };
                 match kind {
                     HazardKind::ReadTooEarly => {
-                        format!("the host has not waited for {first_text} before {second_text}; {edge}")
+                        let host = self.host_name(at);
+                        format!("{host} has not waited for {first_text} before {second_text}; {edge}")
                     }
                     HazardKind::SourceOverwritten => {
                         format!("{second_text} may overwrite what {first_text} has still to copy; {edge}")
@@ -652,15 +880,63 @@ impl<'a> Checker<'a> {
         self.hazards.push(Hazard { kind, at: Some(at), earlier: Some(earlier), region: Some(bytes), text });
     }
 
-    fn missing_edge(&self, earlier: usize, later: usize) -> String {
+    /// Whether an operation's access to these bytes is made by its host thread.
+    fn is_on_host(&self, op: usize, bytes: &Region) -> bool {
+        match &self.schedule.ops[op].action {
+            Action::HostStep { .. } => true,
+            Action::Upload { src, .. } => self.space(src) == Space::Pageable && src.overlaps(bytes),
+            _ => false,
+        }
+    }
+
+    /// The host thread of an operation in a sentence.
+    fn host_name(&self, op: usize) -> Cow<'_, str> {
+        match self.schedule.ops[op].thread {
+            MAIN => "the host".into(),
+            thread => self.schedule.thread_name(thread),
+        }
+    }
+
+    fn missing_event(&self, earlier: usize, later: usize) -> String {
         let stream =
             |op: usize| self.schedule.ops[op].stream().map(|stream| self.schedule.stream_name(stream));
-        let from = stream(earlier).expect("the host's earlier operations are ordered before everything");
-        let waits = match stream(later) {
-            Some(to) => format!("{to} waits"),
-            None => "the host waits".into(),
-        };
-        format!("missing: an event recorded on {from} after #{earlier}, for which {waits} before #{later}")
+        let from = stream(earlier).expect("what the host did not do is on a stream");
+        let to = stream(later).unwrap_or_else(|| self.host_name(later));
+        format!("missing: an event recorded on {from} after #{earlier}, for which {to} waits before #{later}")
+    }
+
+    fn missing_flag(&self, earlier: usize, later: usize) -> String {
+        let (from, to) = (self.host_name(earlier), self.host_name(later));
+        format!("missing: a flag that {from} signals after #{earlier} and {to} awaits before #{later}")
+    }
+
+    fn unordered_mark(&mut self, earlier: Access, later: Access, event: usize) {
+        let (first, second) = (earlier.op as usize, later.op as usize);
+        let text = format!(
+            "no order between {} and {}, and so no telling which mark of event {} is waited for; {}",
+            self.schedule.op_name(first),
+            self.schedule.op_name(second),
+            self.schedule.events[event],
+            self.missing_flag(first, second)
+        );
+        self.hazard(HazardKind::UnorderedMark, second, Some(first), text);
+    }
+
+    fn unordered_issue(&mut self, earlier: Access, later: Access, stream: usize) {
+        let (first, second) = (earlier.op as usize, later.op as usize);
+        let text = format!(
+            "no order between {} and {}, and so no telling which comes first on {}; {}",
+            self.schedule.op_name(first),
+            self.schedule.op_name(second),
+            self.schedule.streams[stream],
+            self.missing_flag(first, second)
+        );
+        self.hazard(HazardKind::UnorderedIssue, second, Some(first), text);
+    }
+
+    /// Notes a hazard that is about no bytes.
+    fn hazard(&mut self, kind: HazardKind, at: usize, earlier: Option<usize>, text: String) {
+        self.hazards.push(Hazard { kind, at: Some(at), earlier, region: None, text });
     }
 
     fn uncollected(&mut self, download: usize, at: Option<usize>, region: Region) {
@@ -678,27 +954,25 @@ impl<'a> Checker<'a> {
     }
 
     fn never_recorded(&mut self, index: usize) {
-        let text = format!(
-            "{} waits for event {}, which nothing before it records",
-            self.schedule.op_name(index),
-            self.waited_event(index)
-        );
-        let kind = HazardKind::NeverRecorded;
-        self.hazards.push(Hazard { kind, at: Some(index), earlier: None, region: None, text });
+        let (name, event) = (self.schedule.op_name(index), self.waited_for(index));
+        let text = format!("{name} waits for {event}, which nothing before it records");
+        self.hazard(HazardKind::NeverRecorded, index, None, text);
     }
 
     fn orders_nothing(&mut self, index: usize) {
-        let text = format!(
-            "{} waits for event {}, which orders nothing new",
-            self.schedule.op_name(index),
-            self.waited_event(index)
-        );
-        self.surplus.push(Surplus { at: index, text });
+        let (name, awaited) = (self.schedule.op_name(index), self.waited_for(index));
+        self.surplus.push(Surplus {
+            at: index,
+            text: format!("{name} waits for {awaited}, which orders nothing new"),
+        });
     }
 
-    fn waited_event(&self, index: usize) -> String {
+    fn waited_for(&self, index: usize) -> String {
         match self.schedule.ops[index].action {
-            Action::Wait { event, .. } | Action::HostWait { event } => self.schedule.event_name(event).into(),
+            Action::Wait { event, .. } | Action::HostWait { event } => {
+                format!("event {}", self.schedule.event_name(event))
+            }
+            Action::Await { flag } => format!("flag {}", self.schedule.flag_name(flag)),
             _ => unreachable!("called for waits"),
         }
     }

@@ -90,6 +90,14 @@ pub enum GpuError {
         /// What it said.
         cause: String,
     },
+    /// A host thread of a schedule could not be started, or waits for what never comes.
+    #[error("host thread {thread}: {reason}")]
+    HostThread {
+        /// Thread name.
+        thread: String,
+        /// Why.
+        reason: String,
+    },
     /// The schedule needs something that was not given: an unbound buffer, an unknown kernel.
     #[error("schedule {schedule}: {reason}")]
     Incomplete {

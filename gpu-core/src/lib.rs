@@ -23,6 +23,7 @@ pub mod check;
 pub mod cuda;
 pub mod device;
 pub mod error;
+mod graph;
 pub mod kernel;
 pub mod layout;
 pub mod model;

@@ -1,12 +1,13 @@
 //! The estimator: the timeline of a schedule on a device profile, predicted; and what a timeline, predicted
 //! or measured, says about idle time.
 //!
-//! A discrete-event model with four resources: the host thread, a compute engine, and a copy engine each way.
-//! Streams are queues; an engine takes what is ready first. It leaves out what no profile can know: kernels
-//! of different streams share no engine (small ones overlap on a real device), copies do not slow kernels
-//! down, clocks do not move.
+//! A discrete-event model of the host threads, a compute engine, and a copy engine each way. Streams are
+//! queues; an engine takes what is ready first. It leaves out what no profile can know: kernels of different
+//! streams share no engine (small ones overlap on a real device), copies do not slow kernels down, host threads
+//! do not slow each other down, clocks do not move.
 
-use crate::schedule::{Action, Launch, Op, Region, Schedule, Space};
+use crate::check::issue_order;
+use crate::schedule::{Action, Launch, MAIN, Op, Region, Schedule, Space};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -44,9 +45,11 @@ pub struct Profile {
     pub launch_us: f64,
     /// Host time to queue a copy.
     pub copy_issue_us: f64,
-    /// Host time to record an event, to queue a wait for one, or to see that one has been reached.
+    /// Host time to record an event, to queue a wait for one, or to see that one has been reached; and the same of
+    /// a flag.
     pub event_us: f64,
-    /// Host time from the moment that a mark is reached until a host that waits for it goes on.
+    /// Host time from the moment that a mark is reached, or a flag signalled, until a host thread that waits for it
+    /// goes on.
     pub host_wait_us: f64,
     /// Device time of an empty kernel, the gap to the next one included.
     pub kernel_min_us: f64,
@@ -180,18 +183,19 @@ pub fn estimate(schedule: &Schedule, profile: &Profile) -> Vec<Span> {
     let mut model = Model::new(schedule, profile);
     while let Some(step) = model.next() {
         match step {
-            Step::Host(start_us) => model.host(start_us),
+            Step::Host { thread, go_us } => model.host(thread, go_us),
             Step::Stream { stream, start_us } => model.stream(stream, start_us),
         }
     }
-    assert_eq!(model.issued, schedule.ops.len(), "every wait is bound to an earlier operation");
+    let is_done = model.hosts.iter().all(|host| host.ops.is_empty());
+    assert!(is_done, "every wait is for what can be issued before it");
     model.spans
 }
 
 /// What happens next.
 enum Step {
-    /// The host goes on at this time.
-    Host(f64),
+    /// A host thread goes on at this time.
+    Host { thread: usize, go_us: f64 },
     /// The head of a stream's queue starts, or passes, at this time.
     Stream { stream: usize, start_us: f64 },
 }
@@ -212,18 +216,28 @@ struct Queue {
     free_us: f64,
 }
 
+/// A host thread.
+#[derive(Default, Clone)]
+struct Host {
+    /// Operations that it has still to issue or perform.
+    ops: VecDeque<usize>,
+    /// When the last one was issued or done.
+    now_us: f64,
+    /// Copy that it waits in.
+    blocked_in: Option<usize>,
+}
+
 struct Model<'a> {
     schedule: &'a Schedule,
     profile: &'a Profile,
-    /// Operations that the host has issued.
-    issued: usize,
-    host_us: f64,
-    /// Copy that the host waits in.
-    blocked_in: Option<usize>,
+    hosts: Vec<Host>,
     queues: Vec<Queue>,
+    /// For each stream, what has still to be queued on it. Queued in this order, whichever thread is first: two
+    /// threads that queue in no order are a hazard, and any order will do.
+    to_queue: Vec<VecDeque<usize>>,
     engine_free_us: [f64; 3],
-    /// For each wait, the record that it waits for, if there is one.
-    marks: Vec<Option<usize>>,
+    /// For each wait, the record or the signal that it waits for, if there is one.
+    awaited: Vec<Option<usize>>,
     is_done: Vec<bool>,
     spans: Vec<Span>,
 }
@@ -231,26 +245,24 @@ struct Model<'a> {
 impl<'a> Model<'a> {
     fn new(schedule: &'a Schedule, profile: &'a Profile) -> Self {
         let count = schedule.ops.len();
-        let mut last_record = vec![None; schedule.events.len()];
-        let mut marks = vec![None; count];
-        for (index, op) in schedule.ops.iter().enumerate() {
-            match op.action {
-                Action::Record { event, .. } => last_record[event.0 as usize] = Some(index),
-                Action::Wait { event, .. } | Action::HostWait { event } => {
-                    marks[index] = last_record[event.0 as usize];
-                }
-                _ => {}
+        let issue = issue_order(schedule);
+        let mut hosts = vec![Host::default(); schedule.threads.len()];
+        let mut to_queue = vec![VecDeque::new(); schedule.streams.len()];
+        for index in issue.order {
+            let op = &schedule.ops[index];
+            hosts[op.thread.0 as usize].ops.push_back(index);
+            if let Some(stream) = queued_on(op) {
+                to_queue[stream].push_back(index);
             }
         }
         Self {
             schedule,
             profile,
-            issued: 0,
-            host_us: 0.0,
-            blocked_in: None,
+            hosts,
             queues: vec![Queue::default(); schedule.streams.len()],
+            to_queue,
             engine_free_us: [0.0; 3],
-            marks,
+            awaited: issue.awaited,
             is_done: vec![false; count],
             spans: vec![Span::default(); count],
         }
@@ -260,12 +272,16 @@ impl<'a> Model<'a> {
     /// that has been ready for longer, then the one that was issued first. Time never runs back.
     fn next(&self) -> Option<Step> {
         let mut best = None;
-        if let Some(time) = self.host_time() {
-            best = Some(((time, f64::NEG_INFINITY, 0), Step::Host(time)));
+        for (thread, host) in self.hosts.iter().enumerate() {
+            let Some(go_us) = self.host_time(host) else { continue };
+            let key = (go_us, f64::NEG_INFINITY, thread);
+            if best.as_ref().is_none_or(|(best_key, _)| key < *best_key) {
+                best = Some((key, Step::Host { thread, go_us }));
+            }
         }
         for (stream, queue) in self.queues.iter().enumerate() {
             let Some(&(index, issued_us)) = queue.waiting.front() else { continue };
-            let Some(reached_us) = self.mark_time(index) else { continue };
+            let Some(reached_us) = self.awaited_time(index) else { continue };
             let ready_us = issued_us.max(queue.free_us).max(reached_us);
             let engine = self.engine(&self.schedule.ops[index]);
             let engine_us = engine.map_or(0.0, |engine| self.engine_free_us[engine as usize]);
@@ -278,64 +294,67 @@ impl<'a> Model<'a> {
         best.map(|(_, step)| step)
     }
 
-    /// When the host goes on, if it is known yet and anything is left to issue.
-    fn host_time(&self) -> Option<f64> {
-        if self.issued == self.schedule.ops.len() {
-            return None;
-        }
-        let free_us = match self.blocked_in {
+    /// When a host thread goes on, if it is known yet and anything is left for it to do.
+    fn host_time(&self, host: &Host) -> Option<f64> {
+        let &index = host.ops.front()?;
+        let free_us = match host.blocked_in {
             Some(copy) if !self.is_done[copy] => return None,
-            Some(copy) => self.host_us.max(self.spans[copy].end_us + self.profile.host_wait_us),
-            None => self.host_us,
+            Some(copy) => host.now_us.max(self.spans[copy].end_us + self.profile.host_wait_us),
+            None => host.now_us,
         };
+        let op = &self.schedule.ops[index];
         // To queue a wait on a stream takes no waiting.
-        match self.schedule.ops[self.issued].action {
-            Action::HostWait { .. } => self.mark_time(self.issued).map(|reached_us| free_us.max(reached_us)),
+        match op.action {
+            Action::HostWait { .. } | Action::Await { .. } => {
+                self.awaited_time(index).map(|reached_us| free_us.max(reached_us))
+            }
+            _ if queued_on(op).is_some_and(|stream| self.to_queue[stream].front() != Some(&index)) => None,
             _ => Some(free_us),
         }
     }
 
-    /// When the mark that an operation waits for is reached, if it is known yet: at once for what waits for
-    /// none.
-    fn mark_time(&self, index: usize) -> Option<f64> {
-        match self.marks[index] {
-            Some(record) => self.is_done[record].then(|| self.spans[record].end_us),
+    /// When what an operation waits for has come, if it is known yet: at once for what waits for nothing.
+    fn awaited_time(&self, index: usize) -> Option<f64> {
+        match self.awaited[index] {
+            Some(awaited) => self.is_done[awaited].then(|| self.spans[awaited].end_us),
             None => Some(0.0),
         }
     }
 
-    /// The host performs its next operation, or issues it.
-    fn host(&mut self, go_us: f64) {
-        let (index, op) = (self.issued, &self.schedule.ops[self.issued]);
+    /// A host thread performs its next operation, or issues it.
+    fn host(&mut self, thread: usize, go_us: f64) {
         let profile = self.profile;
-        if let Some(copy) = self.blocked_in.take() {
-            self.host_us = self.host_us.max(self.spans[copy].end_us + profile.host_wait_us);
+        let host = &mut self.hosts[thread];
+        let index = host.ops.pop_front().expect("the step was made for it");
+        let op = &self.schedule.ops[index];
+        if let Some(copy) = host.blocked_in.take() {
+            host.now_us = host.now_us.max(self.spans[copy].end_us + profile.host_wait_us);
         }
-        let start_us = self.host_us;
-        self.issued += 1;
+        let start_us = host.now_us;
         let cost_us = match &op.action {
             // A mark that was reached before is looked at and no more.
-            Action::HostWait { .. } if go_us == start_us => profile.event_us,
-            Action::HostWait { .. } => profile.host_wait_us,
+            Action::HostWait { .. } | Action::Await { .. } if go_us == start_us => profile.event_us,
+            Action::HostWait { .. } | Action::Await { .. } => profile.host_wait_us,
             Action::HostStep { host_us, .. } => *host_us,
             Action::Launch { .. } | Action::Fill { .. } => profile.launch_us,
-            Action::Record { .. } | Action::Wait { .. } => profile.event_us,
+            Action::Record { .. } | Action::Wait { .. } | Action::Signal { .. } => profile.event_us,
             Action::Upload { dst, .. } | Action::Download { dst, .. } if dst.bytes == 0 => 0.0,
-            Action::Upload { src, .. } if self.is_staged(src) => {
+            Action::Upload { src, .. } if is_staged(self.schedule, src) => {
                 profile.copy_issue_us + src.bytes as f64 / profile.pageable_up_bytes_per_s * 1e6
             }
             Action::Upload { .. } | Action::Download { .. } => profile.copy_issue_us,
         };
-        self.host_us = go_us + cost_us;
-        match op.stream() {
-            Some(stream) if !is_empty_copy(op) => {
-                self.queues[stream.0 as usize].waiting.push_back((index, self.host_us));
-                if self.blocks_host(op) {
-                    self.blocked_in = Some(index);
+        host.now_us = go_us + cost_us;
+        match queued_on(op) {
+            Some(stream) => {
+                self.to_queue[stream].pop_front();
+                self.queues[stream].waiting.push_back((index, host.now_us));
+                if blocks_host(self.schedule, op) {
+                    host.blocked_in = Some(index);
                 }
             }
-            _ => {
-                self.spans[index] = Span { start_us, end_us: self.host_us };
+            None => {
+                self.spans[index] = Span { start_us, end_us: host.now_us };
                 self.is_done[index] = true;
             }
         }
@@ -368,19 +387,22 @@ impl<'a> Model<'a> {
                 (dst.bytes as f64 / profile.memory_bytes_per_s * 1e6).max(profile.kernel_min_us)
             }
             Action::Upload { src, .. } => {
-                let is_slow = self.is_pageable(src) && !self.is_staged(src);
+                let is_slow = is_pageable(self.schedule, src) && !is_staged(self.schedule, src);
                 let rate =
                     if is_slow { profile.pageable_up_bytes_per_s } else { profile.pinned_up_bytes_per_s };
                 profile.copy_us(src.bytes, rate)
             }
             Action::Download { dst, .. } => {
-                let is_slow = self.is_pageable(dst);
+                let is_slow = is_pageable(self.schedule, dst);
                 let rate =
                     if is_slow { profile.pageable_down_bytes_per_s } else { profile.pinned_down_bytes_per_s };
                 profile.copy_us(dst.bytes, rate)
             }
             Action::Record { .. } | Action::Wait { .. } => 0.0,
-            Action::HostWait { .. } | Action::HostStep { .. } => unreachable!("not on the device"),
+            Action::HostWait { .. }
+            | Action::HostStep { .. }
+            | Action::Signal { .. }
+            | Action::Await { .. } => unreachable!("not on the device"),
         }
     }
 
@@ -392,22 +414,20 @@ impl<'a> Model<'a> {
             _ => None,
         }
     }
-
-    fn is_pageable(&self, region: &Region) -> bool {
-        is_pageable(self.schedule, region)
-    }
-
-    fn is_staged(&self, src: &Region) -> bool {
-        self.is_pageable(src) && src.bytes <= STAGED_BYTES_MAX
-    }
-
-    fn blocks_host(&self, op: &Op) -> bool {
-        blocks_host(self.schedule, op)
-    }
 }
 
 fn is_pageable(schedule: &Schedule, region: &Region) -> bool {
     schedule.buffers[region.buffer.0 as usize].space == Space::Pageable
+}
+
+/// Whether the driver takes a copy of this source at the call.
+fn is_staged(schedule: &Schedule, src: &Region) -> bool {
+    is_pageable(schedule, src) && src.bytes <= STAGED_BYTES_MAX
+}
+
+/// The stream on which an operation takes a place.
+fn queued_on(op: &Op) -> Option<usize> {
+    op.stream().filter(|_| !is_empty_copy(op)).map(|stream| stream.0 as usize)
 }
 
 /// Whether it is a copy of no bytes, which the runner passes over.
@@ -437,9 +457,9 @@ pub struct Timeline {
     /// Time without a kernel between the last kernel of a batch and the first of the next batch, over all
     /// batches.
     pub idle_between_batches_us: f64,
-    /// Time in which the host waits. A copy that blocks counts from the end of the last host operation before
-    /// it, since a trace does not hold the moment of its call: the queueing of what lies between is counted
-    /// with it.
+    /// Time in which the first host thread, which queues the work, waits: for the device, or for another thread. A
+    /// copy that blocks counts from the end of the last host operation before it, since a trace does not hold the
+    /// moment of its call: the queueing of what lies between is counted with it.
     pub host_blocked_us: f64,
 }
 
@@ -482,10 +502,10 @@ impl Timeline {
 fn host_blocked_us(schedule: &Schedule, spans: &[Span]) -> f64 {
     let mut blocked_us = 0.0;
     let mut host_us = extent(spans.iter().copied()).map_or(0.0, |span| span.start_us);
-    for (op, span) in schedule.ops.iter().zip(spans) {
+    for (op, span) in schedule.ops.iter().zip(spans).filter(|(op, _)| op.thread == MAIN) {
         match op.action {
-            Action::HostWait { .. } => blocked_us += span.len_us(),
-            Action::HostStep { .. } => {}
+            Action::HostWait { .. } | Action::Await { .. } => blocked_us += span.len_us(),
+            Action::HostStep { .. } | Action::Signal { .. } => {}
             _ if blocks_host(schedule, op) => blocked_us += (span.end_us - host_us).max(0.0),
             _ => continue,
         }

@@ -1,4 +1,8 @@
 //! The runner: performs a checked schedule on a device, and traces what ran.
+//!
+//! Each host thread of the schedule is a thread: the first is the one that calls, the others live as long as the
+//! run. On a device with a [seed for their order](crate::backend::Backend::host_order_seed), the simulated one, they
+//! take turns on the calling thread instead, so that a run with several can be repeated.
 
 use crate::Result;
 use crate::backend::{DevicePtr, HostSpan, Kernel, LaunchArg, RawEvent, RawStream};
@@ -6,12 +10,18 @@ use crate::buffer::{DeviceBuf, DeviceMemory, PinnedMemory};
 use crate::check::CheckedSchedule;
 use crate::device::{Device, DeviceKind, Event, Stream};
 use crate::error::GpuError;
+use crate::graph::GraphRun;
 use crate::layout::{Pod, slice_of, slice_of_mut};
 use crate::model::{Span, estimate};
-use crate::schedule::{Action, Arg, Buffer, BufferId, Launch, Op, Region, Schedule, Space};
-use std::collections::HashMap;
+use crate::schedule::{
+    Action, Arg, Buffer, BufferId, EventId, FlagId, Launch, MAIN, Op, Region, Schedule, Space, StreamId,
+    ThreadId,
+};
+use crate::sim::next_random;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use zeroize::Zeroize;
 
@@ -71,8 +81,9 @@ impl HostViews<'_> {
     }
 }
 
-/// Code behind the host steps of a schedule: told the operation, handed its views.
-pub type HostSteps<'a> = dyn FnMut(&Op, HostViews<'_>) -> Result<()> + 'a;
+/// Code behind the host steps of a schedule: told the operation, handed its views. Steps of different host threads run at
+/// the same time.
+pub type HostSteps<'a> = dyn Fn(&Op, HostViews<'_>) -> Result<()> + Sync + 'a;
 
 /// When each operation ran. Its operations are those of the schedule, in the same order.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -101,6 +112,7 @@ pub struct Workspace {
     events: Vec<Event>,
     kernels: Vec<Option<Kernel>>,
     timers: Vec<(Event, Event)>,
+    graphs: Option<GraphRun>,
 }
 
 impl fmt::Debug for Workspace {
@@ -126,7 +138,8 @@ impl Workspace {
         let memory = plan.buffers.iter().map(|buffer| allocate(device, buffer)).collect::<Result<_>>()?;
         let streams = plan.streams.iter().map(|name| device.stream(name)).collect::<Result<_>>()?;
         let events = plan.events.iter().map(|name| device.event(name)).collect::<Result<_>>()?;
-        Ok(Self { device: device.clone(), schedule, memory, streams, events, kernels, timers: Vec::new() })
+        let (device, timers) = (device.clone(), Vec::new());
+        Ok(Self { device, schedule, memory, streams, events, kernels, timers, graphs: None })
     }
 
     /// The schedule that it is for.
@@ -143,38 +156,73 @@ impl Workspace {
         while self.timers.len() < needed {
             self.timers.push((self.device.event("start")?, self.device.event("end")?));
         }
+        // What was captured without timing stays without.
+        if let Some(graphs) = &mut self.graphs {
+            graphs.forget();
+        }
+        Ok(())
+    }
+
+    /// From now on, what a host thread queues between two host operations is one graph: captured in the first run, launched
+    /// by one call in each. All graphs are launched on one stream, so they run one after another, and a host wait waits for
+    /// the end of the graph that holds its mark. Where the device [has no graphs](crate::backend::Backend::graphs), runs
+    /// stay as they are.
+    ///
+    /// # Errors
+    /// [`GpuError::Incomplete`] for a copy from or to pageable memory, which needs the host; [`GpuError::Driver`].
+    pub fn enable_graphs(&mut self) -> Result<()> {
+        let graphs = GraphRun::new(&self.device, self.schedule.schedule())?;
+        self.graphs = self.device.backend().graphs().and(Some(graphs));
         Ok(())
     }
 
     /// Runs the schedule. When it returns, with or without an error, nothing is in flight.
     ///
     /// # Errors
-    /// The first failure, of a device operation or a host step; [`GpuError::Incomplete`] for a resident buffer that is not
-    /// bound or has another size.
-    pub fn run(&mut self, bindings: &Bindings, steps: &mut HostSteps<'_>) -> Result<Trace> {
-        let resident = self.resident(bindings)?;
+    /// The first failure, of a device operation or a host step, which ends all host threads; [`GpuError::Incomplete`] for a
+    /// resident buffer that is not bound or has another size; [`GpuError::HostThread`].
+    ///
+    /// # Panics
+    /// With the panic of a host step, once nothing is in flight any more.
+    pub fn run(&mut self, bindings: &Bindings, steps: &HostSteps<'_>) -> Result<Trace> {
+        let places = self.places(bindings)?;
+        if let Some(graphs) = &mut self.graphs {
+            graphs.prepare(self.schedule.schedule(), &places);
+        }
         let start = Instant::now();
         if let Some((origin, _)) = self.timers.last() {
             let stream = &self.streams[0];
             origin.record(stream)?;
             origin.synchronize("timing origin")?;
         }
-        let mut host_spans = vec![Span::default(); self.schedule().ops.len()];
-        let schedule = self.schedule.clone();
-        let mut outcome = Ok(());
-        for (index, op) in schedule.schedule().ops.iter().enumerate() {
-            let begun = start.elapsed();
-            outcome = self.perform(index, op, &resident, steps);
-            host_spans[index] = Span { start_us: micros(begun), end_us: micros(start.elapsed()) };
-            if outcome.is_err() {
-                break;
-            }
-        }
+        let running = Running {
+            device: &self.device,
+            schedule: self.schedule.schedule(),
+            places: &places,
+            streams: &self.streams,
+            events: &self.events,
+            kernels: &self.kernels,
+            timers: &self.timers,
+            graphs: self.graphs.as_ref(),
+            gate: Gate::new(self.schedule().flags.len()),
+            start,
+        };
+        // Unchecked schedules, whose host steps may be handed overlapping views, never run on several threads.
+        let seed = self.device.backend().host_order_seed();
+        let seed = if self.schedule.is_simulation_only() { Some(seed.unwrap_or(0)) } else { seed };
+        let ended = catch_unwind(AssertUnwindSafe(|| match seed {
+            Some(seed) => running.take_turns(seed, steps),
+            None => running.run_threads(steps),
+        }));
+        let mut outcome = running.gate.into_outcome();
         // Drain every stream, also after an error: memory is released only when nothing can touch it any more.
-        for (stream, name) in self.streams.iter().zip(&self.schedule().streams) {
+        let own = self.streams.iter().zip(&self.schedule().streams);
+        let graphs = self.graphs.iter().map(|graphs| (graphs.stream(), "graphs"));
+        for (stream, name) in own.map(|(stream, name)| (stream, name.as_str())).chain(graphs) {
             let drained = stream.synchronize(name);
             outcome = outcome.and(drained);
         }
+        let host_spans = ended.unwrap_or_else(|panic| resume_unwind(panic));
         outcome?;
         self.trace(host_spans, micros(start.elapsed()))
     }
@@ -199,181 +247,23 @@ impl Workspace {
         Ok(Trace { spans, is_virtual: false, wall_us })
     }
 
-    fn resident(&self, bindings: &Bindings) -> Result<HashMap<BufferId, DevicePtr>> {
-        let schedule = self.schedule();
-        let mut found = HashMap::new();
-        for (index, buffer) in schedule.buffers.iter().enumerate() {
-            if buffer.space != Space::Resident {
-                continue;
-            }
-            let id = BufferId(index as u32);
-            let refuse = |reason| GpuError::Incomplete { schedule: schedule.name.clone(), reason };
-            let memory = bindings
-                .resident
-                .get(&id)
-                .ok_or_else(|| refuse(format!("buffer {} is not bound", buffer.name)))?;
-            if memory.bytes != buffer.bytes {
-                let (bytes, needed) = (memory.bytes, buffer.bytes);
-                return Err(refuse(format!(
-                    "buffer {} is bound to {bytes} bytes, not {needed}",
-                    buffer.name
-                )));
-            }
-            if !memory.device.is_same(&self.device) {
-                return Err(refuse(format!("buffer {} is on another device", buffer.name)));
-            }
-            found.insert(id, memory.ptr);
-        }
-        Ok(found)
-    }
-
-    fn device_ptr(&self, region: &Region, resident: &HashMap<BufferId, DevicePtr>) -> DevicePtr {
-        let base = match &self.memory[region.buffer.0 as usize] {
-            Memory::Device(memory) => memory.ptr,
-            Memory::Resident => resident[&region.buffer],
-            Memory::Pinned(_) | Memory::Pageable(_) => {
-                unreachable!("checked: kernels and fills name device memory")
-            }
-        };
-        DevicePtr(base.0 + region.offset)
-    }
-
-    fn host_span(&mut self, region: &Region) -> HostSpan {
-        let whole = match &mut self.memory[region.buffer.0 as usize] {
-            Memory::Pinned(memory) => memory.span(),
-            Memory::Pageable(words) => {
-                HostSpan { ptr: words.as_mut_ptr().cast(), bytes: words.len() * 8, space: Space::Pageable }
-            }
-            Memory::Device(_) | Memory::Resident => {
-                unreachable!("checked: host ends of copies name host memory")
-            }
-        };
-        assert!(region.offset + region.bytes <= whole.bytes as u64, "checked: regions lie in their buffer");
-        // SAFETY: the offset lies in the allocation, by the assertion above.
-        let ptr = unsafe { whole.ptr.add(region.offset as usize) };
-        HostSpan { ptr, bytes: region.bytes as usize, space: whole.space }
-    }
-
-    fn raw_stream(&self, id: crate::schedule::StreamId) -> RawStream {
-        self.streams[id.0 as usize].raw()
-    }
-
-    fn raw_event(&self, id: crate::schedule::EventId) -> RawEvent {
-        self.events[id.0 as usize].raw()
-    }
-
-    fn time(&self, index: usize, op: &Op, is_end: bool) -> Result<()> {
-        if self.timers.is_empty() || !is_timed(op) {
-            return Ok(());
-        }
-        let (start, end) = &self.timers[index];
-        let event = if is_end { end } else { start };
-        let stream = op.stream().expect("timed operations are on a stream");
-        self.device.backend().record(self.raw_stream(stream), event.raw())
-    }
-
-    fn perform(
-        &mut self,
-        index: usize,
-        op: &Op,
-        resident: &HashMap<BufferId, DevicePtr>,
-        steps: &mut HostSteps<'_>,
-    ) -> Result<()> {
-        let device = self.device.clone();
-        let backend = device.backend();
-        let name = op.name.as_ref();
-        self.time(index, op, false)?;
-        match &op.action {
-            Action::Upload { stream, src, dst } if src.bytes > 0 => {
-                let (stream, dst, src) =
-                    (self.raw_stream(*stream), self.device_ptr(dst, resident), self.host_span(src));
-                // SAFETY: the checked schedule has equal lengths and orders all accesses; the memory outlives `run`, which
-                // drains the streams before it returns.
-                unsafe { backend.upload(name, stream, dst, src)? };
-            }
-            Action::Download { stream, src, dst } if src.bytes > 0 => {
-                let (stream, src, dst) =
-                    (self.raw_stream(*stream), self.device_ptr(src, resident), self.host_span(dst));
-                // SAFETY: as for uploads.
-                unsafe { backend.download(name, stream, dst, src)? };
-            }
-            Action::Fill { stream, dst, byte } if dst.bytes > 0 => {
-                let (stream, ptr) = (self.raw_stream(*stream), self.device_ptr(dst, resident));
-                // SAFETY: the region lies in its buffer; memory outlives the run.
-                unsafe { backend.fill(name, stream, ptr, dst.bytes, *byte)? };
-            }
-            Action::Upload { .. } | Action::Download { .. } | Action::Fill { .. } => {}
-            Action::Launch { stream, launch } => {
-                self.launch(index, name, self.raw_stream(*stream), launch, resident)?
-            }
-            Action::Record { stream, event } => {
-                backend.record(self.raw_stream(*stream), self.raw_event(*event))?
-            }
-            Action::Wait { stream, event } => {
-                backend.wait(self.raw_stream(*stream), self.raw_event(*event))?
-            }
-            Action::HostWait { event } => backend.sync_event(name, self.raw_event(*event))?,
-            Action::HostStep { reads, writes, .. } => {
-                let views = self.views(reads, writes);
-                steps(op, views)?;
-            }
-        }
-        self.time(index, op, true)
-    }
-
-    fn launch(
-        &self,
-        index: usize,
-        name: &str,
-        stream: RawStream,
-        launch: &Launch,
-        resident: &HashMap<BufferId, DevicePtr>,
-    ) -> Result<()> {
-        let kernel = self.kernels[index].as_ref().expect("resolved in `new`");
-        let pointer = |region: &Region, write| LaunchArg::Buffer {
-            ptr: self.device_ptr(region, resident),
-            bytes: region.bytes,
-            write,
-        };
-        let args: Vec<_> = launch
-            .args
-            .iter()
-            .map(|arg| match arg {
-                Arg::Read(region) => pointer(region, false),
-                Arg::Write(region) => pointer(region, true),
-                Arg::U32(value) => LaunchArg::U32(*value),
-                Arg::U64(value) => LaunchArg::U64(*value),
+    /// Where each buffer lies in this run.
+    fn places(&mut self, bindings: &Bindings) -> Result<Vec<Place>> {
+        let schedule = self.schedule.schedule();
+        let place = |(index, memory): (usize, &mut Memory)| {
+            Ok(match memory {
+                Memory::Device(memory) => Place::Device(memory.ptr),
+                Memory::Resident => {
+                    Place::Device(bound(&self.device, schedule, BufferId(index as u32), bindings)?)
+                }
+                Memory::Pinned(memory) => Place::Host(memory.span()),
+                Memory::Pageable(words) => {
+                    let (ptr, bytes) = (words.as_mut_ptr().cast(), words.len() * 8);
+                    Place::Host(HostSpan { ptr, bytes, space: Space::Pageable })
+                }
             })
-            .collect();
-        // SAFETY: `new` matched the arguments with the kernel's signature and the grid with the device's limits; regions lie
-        // in live buffers; the checked schedule orders all accesses.
-        unsafe { self.device.backend().launch(name, stream, kernel, launch.grid, launch.block, &args) }
-    }
-
-    /// Views of the declared regions. A checked schedule has no two views of one step that overlap with one writing.
-    fn views(&mut self, reads: &[Region], writes: &[Region]) -> HostViews<'_> {
-        for (i, write) in writes.iter().enumerate() {
-            let clash = reads.iter().chain(&writes[i + 1..]).find(|other| other.overlaps(write));
-            assert!(
-                clash.is_none(),
-                "checked: a host step's written regions overlap nothing else that it declares"
-            );
-        }
-        let reads = reads.iter().map(|region| self.host_span(region)).collect::<Vec<_>>();
-        let writes = writes.iter().map(|region| self.host_span(region)).collect::<Vec<_>>();
-        // SAFETY: each span lies in a buffer of this workspace, which is borrowed for the life of the views; written spans
-        // overlap no other span (asserted). What the device does to these bytes meanwhile is ordered by the checked schedule
-        // (on the simulated device, which alone runs unchecked ones, operations run on the thread that calls the backend,
-        // so never while a step runs).
-        unsafe {
-            HostViews {
-                reads: reads.iter().map(|span| std::slice::from_raw_parts(span.ptr, span.bytes)).collect(),
-                writes: writes
-                    .iter()
-                    .map(|span| std::slice::from_raw_parts_mut(span.ptr, span.bytes))
-                    .collect(),
-            }
-        }
+        };
+        self.memory.iter_mut().enumerate().map(place).collect()
     }
 
     /// Overwrites what held secrets.
@@ -399,6 +289,358 @@ impl Drop for Workspace {
         if self.schedule().buffers.iter().any(|buffer| buffer.secret) {
             if let Err(error) = self.wipe() {
                 tracing::warn!(%error, "secrets on the device were not wiped");
+            }
+        }
+    }
+}
+
+/// The memory that is bound to a resident buffer.
+fn bound(device: &Device, schedule: &Schedule, id: BufferId, bindings: &Bindings) -> Result<DevicePtr> {
+    let buffer = &schedule.buffers[id.0 as usize];
+    let refuse = |reason| GpuError::Incomplete { schedule: schedule.name.clone(), reason };
+    let memory =
+        bindings.resident.get(&id).ok_or_else(|| refuse(format!("buffer {} is not bound", buffer.name)))?;
+    if memory.bytes != buffer.bytes {
+        let (bytes, needed) = (memory.bytes, buffer.bytes);
+        return Err(refuse(format!("buffer {} is bound to {bytes} bytes, not {needed}", buffer.name)));
+    }
+    if !memory.device.is_same(device) {
+        return Err(refuse(format!("buffer {} is on another device", buffer.name)));
+    }
+    Ok(memory.ptr)
+}
+
+/// Where a buffer lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    Device(DevicePtr),
+    Host(HostSpan),
+}
+
+// SAFETY: an address, which says nothing about who may use it. It is of memory of a workspace that is borrowed exclusively
+// for the run; whoever goes through it argues for that there (`Running::views`, and the copies in `Running::perform`).
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+/// What the host threads of a run tell each other.
+#[derive(Debug)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct GateState {
+    is_signalled: Vec<bool>,
+    /// Nobody begins another operation.
+    is_stopped: bool,
+    /// The first.
+    failure: Option<GpuError>,
+}
+
+impl Gate {
+    fn new(flags: usize) -> Self {
+        let state = GateState { is_signalled: vec![false; flags], is_stopped: false, failure: None };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Nothing panics under the lock, and what is changed there is changed by one assignment each.
+    fn lock(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn signal(&self, flag: FlagId) {
+        self.lock().is_signalled[flag.0 as usize] = true;
+        self.changed.notify_all();
+    }
+
+    fn is_signalled(&self, flag: FlagId) -> bool {
+        self.lock().is_signalled[flag.0 as usize]
+    }
+
+    /// Blocks until the flag is signalled, or everything stops.
+    fn wait(&self, flag: FlagId) {
+        let is_waiting = |state: &mut GateState| !state.is_signalled[flag.0 as usize] && !state.is_stopped;
+        drop(self.changed.wait_while(self.lock(), is_waiting).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.lock().is_stopped
+    }
+
+    /// Ends the run; waits end too. Of several failures the first is kept.
+    fn stop(&self, failure: Option<GpuError>) {
+        let mut state = self.lock();
+        state.is_stopped = true;
+        if state.failure.is_none() {
+            state.failure = failure;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn into_outcome(self) -> Result<()> {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Stops the run if its thread panics.
+struct StopOnPanic<'a>(&'a Gate);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop(None);
+        }
+    }
+}
+
+/// A run in progress: what its host threads share.
+pub(crate) struct Running<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) schedule: &'a Schedule,
+    places: &'a [Place],
+    streams: &'a [Stream],
+    events: &'a [Event],
+    kernels: &'a [Option<Kernel>],
+    timers: &'a [(Event, Event)],
+    graphs: Option<&'a GraphRun>,
+    gate: Gate,
+    start: Instant,
+}
+
+impl Running<'_> {
+    /// Each host thread is a thread; the first is the calling one. Gives the time of every operation on its host thread.
+    fn run_threads(&self, steps: &HostSteps<'_>) -> Vec<Span> {
+        let mut spans = vec![Span::default(); self.schedule.ops.len()];
+        std::thread::scope(|scope| {
+            let mut others = Vec::new();
+            for (index, name) in self.schedule.threads.iter().enumerate().skip(1) {
+                let body = move || self.run_thread(ThreadId(index as u32), steps);
+                match std::thread::Builder::new().name(name.clone()).spawn_scoped(scope, body) {
+                    Ok(thread) => others.push(thread),
+                    Err(error) => self.gate.stop(Some(GpuError::HostThread {
+                        thread: name.clone(),
+                        reason: format!("cannot be started: {error}"),
+                    })),
+                }
+            }
+            let mut all = vec![self.run_thread(MAIN, steps)];
+            for thread in others {
+                all.push(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            all.into_iter().flatten().for_each(|(index, span)| spans[index] = span);
+        });
+        spans
+    }
+
+    /// Performs the operations of one host thread, until the run stops.
+    fn run_thread(&self, thread: ThreadId, steps: &HostSteps<'_>) -> Vec<(usize, Span)> {
+        let _stop = StopOnPanic(&self.gate);
+        let mut spans = Vec::new();
+        let own = self.schedule.ops.iter().enumerate().filter(|(_, op)| op.thread == thread);
+        for (index, op) in own {
+            if self.gate.is_stopped() {
+                break;
+            }
+            let start_us = micros(self.start.elapsed());
+            let outcome = match (&op.action, self.graphs) {
+                (Action::Await { flag }, _) => {
+                    self.gate.wait(*flag);
+                    Ok(())
+                }
+                (Action::HostWait { .. }, Some(graphs)) => graphs.host_wait(self, index),
+                (_, Some(graphs)) if op.stream().is_some() => graphs.queued(self, index),
+                _ => self.perform(index, op, steps),
+            };
+            spans.push((index, Span { start_us, end_us: micros(self.start.elapsed()) }));
+            if let Err(error) = outcome {
+                self.gate.stop(Some(error));
+            }
+        }
+        spans
+    }
+
+    /// The host threads take turns on this one: which comes next is decided by the seed. Gives times as
+    /// [`run_threads`](Self::run_threads).
+    fn take_turns(&self, seed: u64, steps: &HostSteps<'_>) -> Vec<Span> {
+        let ops = &self.schedule.ops;
+        let mut spans = vec![Span::default(); ops.len()];
+        let mut queues = vec![VecDeque::new(); self.schedule.threads.len()];
+        ops.iter().enumerate().for_each(|(index, op)| queues[op.thread.0 as usize].push_back(index));
+        let (mut random, mut last) = (seed, 0);
+        while queues.iter().any(|queue| !queue.is_empty()) && !self.gate.is_stopped() {
+            let can_go = |thread: &usize| {
+                queues[*thread].front().is_some_and(|index: &usize| match ops[*index].action {
+                    Action::Await { flag } => self.gate.is_signalled(flag),
+                    _ => true,
+                })
+            };
+            let ready: Vec<usize> = (0..queues.len()).filter(can_go).collect();
+            if ready.is_empty() {
+                let stuck = queues.iter().find_map(|queue| queue.front()).expect("a queue is not empty");
+                self.gate.stop(Some(self.stuck(*stuck)));
+                break;
+            }
+            // Often the same again, so that a thread can get far behind another.
+            let random = next_random(&mut random);
+            if !ready.contains(&last) || random.is_multiple_of(4) {
+                last = ready[((random >> 32) % ready.len() as u64) as usize];
+            }
+            let index = queues[last].pop_front().expect("it is ready");
+            let start_us = micros(self.start.elapsed());
+            let outcome = self.perform(index, &ops[index], steps);
+            spans[index] = Span { start_us, end_us: micros(self.start.elapsed()) };
+            if let Err(error) = outcome {
+                self.gate.stop(Some(error));
+            }
+        }
+        spans
+    }
+
+    fn stuck(&self, index: usize) -> GpuError {
+        let op = &self.schedule.ops[index];
+        let Action::Await { flag } = op.action else { unreachable!("only awaits hold a host thread up") };
+        let flag = self.schedule.flag_name(flag);
+        let reason = format!("waits for flag {flag}, which no other thread gets to signal");
+        GpuError::HostThread { thread: self.schedule.thread_name(op.thread).into(), reason }
+    }
+
+    fn device_ptr(&self, region: &Region) -> DevicePtr {
+        match self.places[region.buffer.0 as usize] {
+            Place::Device(base) => DevicePtr(base.0 + region.offset),
+            Place::Host(_) => unreachable!("checked: kernels and fills name device memory"),
+        }
+    }
+
+    fn host_span(&self, region: &Region) -> HostSpan {
+        let Place::Host(whole) = self.places[region.buffer.0 as usize] else {
+            unreachable!("checked: host ends of copies name host memory")
+        };
+        assert!(region.offset + region.bytes <= whole.bytes as u64, "checked: regions lie in their buffer");
+        // SAFETY: the offset lies in the allocation, by the assertion above.
+        let ptr = unsafe { whole.ptr.add(region.offset as usize) };
+        HostSpan { ptr, bytes: region.bytes as usize, space: whole.space }
+    }
+
+    pub(crate) fn raw_stream(&self, id: StreamId) -> RawStream {
+        self.streams[id.0 as usize].raw()
+    }
+
+    fn raw_event(&self, id: EventId) -> RawEvent {
+        self.events[id.0 as usize].raw()
+    }
+
+    /// The events between which an operation is timed, if it is.
+    pub(crate) fn timers(&self, index: usize) -> Option<&(Event, Event)> {
+        self.timers.get(index).filter(|_| is_timed(&self.schedule.ops[index]))
+    }
+
+    /// Performs an operation that is not an [`Action::Await`], and times it where that is on.
+    fn perform(&self, index: usize, op: &Op, steps: &HostSteps<'_>) -> Result<()> {
+        let backend = self.device.backend();
+        match &op.action {
+            Action::HostWait { event } => backend.sync_event(&op.name, self.raw_event(*event)),
+            Action::HostStep { reads, writes, .. } => steps(op, self.views(reads, writes)),
+            Action::Signal { flag } => {
+                self.gate.signal(*flag);
+                Ok(())
+            }
+            // Its thread's turn has come, so it has been signalled.
+            Action::Await { .. } => Ok(()),
+            _ => {
+                let stream = op.stream().expect("all others are on a stream");
+                let timers = self.timers(index);
+                timers.map_or(Ok(()), |(start, _)| backend.record(self.raw_stream(stream), start.raw()))?;
+                self.queue(index, op)?;
+                timers.map_or(Ok(()), |(_, end)| backend.record(self.raw_stream(stream), end.raw()))
+            }
+        }
+    }
+
+    /// Queues an operation on its stream.
+    pub(crate) fn queue(&self, index: usize, op: &Op) -> Result<()> {
+        let (backend, name) = (self.device.backend(), op.name.as_ref());
+        match &op.action {
+            Action::Upload { stream, src, dst } if src.bytes > 0 => {
+                let (stream, dst, src) =
+                    (self.raw_stream(*stream), self.device_ptr(dst), self.host_span(src));
+                // SAFETY: the checked schedule has equal lengths and orders all accesses; the memory outlives `run`, which
+                // drains the streams before it returns.
+                unsafe { backend.upload(name, stream, dst, src) }
+            }
+            Action::Download { stream, src, dst } if src.bytes > 0 => {
+                let (stream, src, dst) =
+                    (self.raw_stream(*stream), self.device_ptr(src), self.host_span(dst));
+                // SAFETY: as for uploads.
+                unsafe { backend.download(name, stream, dst, src) }
+            }
+            Action::Fill { stream, dst, byte } if dst.bytes > 0 => {
+                let (stream, ptr) = (self.raw_stream(*stream), self.device_ptr(dst));
+                // SAFETY: the region lies in its buffer; memory outlives the run.
+                unsafe { backend.fill(name, stream, ptr, dst.bytes, *byte) }
+            }
+            Action::Upload { .. } | Action::Download { .. } | Action::Fill { .. } => Ok(()),
+            Action::Launch { stream, launch } => self.launch(index, name, self.raw_stream(*stream), launch),
+            Action::Record { stream, event } => {
+                backend.record(self.raw_stream(*stream), self.raw_event(*event))
+            }
+            Action::Wait { stream, event } => backend.wait(self.raw_stream(*stream), self.raw_event(*event)),
+            Action::HostWait { .. }
+            | Action::HostStep { .. }
+            | Action::Signal { .. }
+            | Action::Await { .. } => unreachable!("not on a stream"),
+        }
+    }
+
+    fn launch(&self, index: usize, name: &str, stream: RawStream, launch: &Launch) -> Result<()> {
+        let kernel = self.kernels[index].as_ref().expect("resolved in `new`");
+        let pointer = |region: &Region, write| LaunchArg::Buffer {
+            ptr: self.device_ptr(region),
+            bytes: region.bytes,
+            write,
+        };
+        let args: Vec<_> = launch
+            .args
+            .iter()
+            .map(|arg| match arg {
+                Arg::Read(region) => pointer(region, false),
+                Arg::Write(region) => pointer(region, true),
+                Arg::U32(value) => LaunchArg::U32(*value),
+                Arg::U64(value) => LaunchArg::U64(*value),
+            })
+            .collect();
+        // SAFETY: `new` matched the arguments with the kernel's signature and the grid with the device's limits; regions lie
+        // in live buffers; the checked schedule orders all accesses.
+        unsafe { self.device.backend().launch(name, stream, kernel, launch.grid, launch.block, &args) }
+    }
+
+    /// Views of the declared regions. A checked schedule has no two views of one step that overlap with one writing.
+    fn views(&self, reads: &[Region], writes: &[Region]) -> HostViews<'_> {
+        for (i, write) in writes.iter().enumerate() {
+            let clash = reads.iter().chain(&writes[i + 1..]).find(|other| other.overlaps(write));
+            assert!(
+                clash.is_none(),
+                "checked: a host step's written regions overlap nothing else that it declares"
+            );
+        }
+        let reads = reads.iter().map(|region| self.host_span(region)).collect::<Vec<_>>();
+        let writes = writes.iter().map(|region| self.host_span(region)).collect::<Vec<_>>();
+        // SAFETY: each span lies in a buffer of the workspace, which is borrowed exclusively for the run and makes no other
+        // reference to its bytes meanwhile; a step gives its views up before it returns. Within the step, written spans
+        // overlap no other span (asserted). Steps of other host threads that touch these bytes are ordered before or after
+        // this one by flags, whose lock makes what was written visible: the checked schedule has no race, and unchecked
+        // ones run on one thread, a step at a time (`run`). What the device does to these bytes meanwhile is ordered by the
+        // checked schedule too (on the simulated device, which alone runs unchecked ones, operations run on the thread that
+        // calls the backend, so never while a step runs).
+        unsafe {
+            HostViews {
+                reads: reads.iter().map(|span| std::slice::from_raw_parts(span.ptr, span.bytes)).collect(),
+                writes: writes
+                    .iter()
+                    .map(|span| std::slice::from_raw_parts_mut(span.ptr, span.bytes))
+                    .collect(),
             }
         }
     }

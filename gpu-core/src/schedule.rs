@@ -13,6 +13,15 @@ pub struct StreamId(pub u32);
 /// Index of an event in its schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct EventId(pub u32);
+/// Index of a host thread in its schedule. The default is the first, which every schedule has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize)]
+pub struct ThreadId(pub u32);
+/// Index of a flag in its schedule: what one host thread signals and others await.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct FlagId(pub u32);
+
+/// The host thread that every schedule has: the one that calls [`run`](crate::run::Workspace::run).
+pub const MAIN: ThreadId = ThreadId(0);
 
 /// Where a buffer lives, which decides what a copy to or from it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -151,21 +160,22 @@ pub enum Action {
         /// What is launched.
         launch: Launch,
     },
-    /// Marks a point of a stream.
+    /// Marks a point of a stream: an event's mark is made by the call, and reached when the stream gets there.
     Record {
         /// Stream.
         stream: StreamId,
         /// Event that the mark is kept in.
         event: EventId,
     },
-    /// What is queued on the stream from here on starts after the event's last recorded mark.
+    /// What is queued on the stream from here on starts after the event's mark, the last one recorded when the host
+    /// issues this.
     Wait {
         /// Stream that waits.
         stream: StreamId,
         /// Event waited for.
         event: EventId,
     },
-    /// The host waits for the event's last recorded mark.
+    /// The host thread waits for the event's mark, the last one recorded when it gets here.
     HostWait {
         /// Event waited for.
         event: EventId,
@@ -179,6 +189,16 @@ pub enum Action {
         /// Predicted host time, for the estimator.
         host_us: f64,
     },
+    /// Tells other host threads that this one has got here. Once a run for each flag.
+    Signal {
+        /// Flag that is signalled.
+        flag: FlagId,
+    },
+    /// The host thread waits until another has signalled.
+    Await {
+        /// Flag waited for.
+        flag: FlagId,
+    },
 }
 
 /// One operation of a schedule.
@@ -188,6 +208,8 @@ pub struct Op {
     pub name: Cow<'static, str>,
     /// Batch that it works for, if it works for one.
     pub batch: Option<u32>,
+    /// Host thread that issues it, or performs it.
+    pub thread: ThreadId,
     /// What it does.
     pub action: Action,
 }
@@ -202,7 +224,10 @@ impl Op {
             | Action::Launch { stream, .. }
             | Action::Record { stream, .. }
             | Action::Wait { stream, .. } => Some(stream),
-            Action::HostWait { .. } | Action::HostStep { .. } => None,
+            Action::HostWait { .. }
+            | Action::HostStep { .. }
+            | Action::Signal { .. }
+            | Action::Await { .. } => None,
         }
     }
 
@@ -241,7 +266,10 @@ impl Op {
     }
 }
 
-/// Operations in the order in which the host issues them, and the memory, streams and events that they name.
+/// Operations, and the memory, streams, events, host threads and flags that they name.
+///
+/// Each host thread issues or performs its own operations in the order of the list; what orders those of different threads
+/// is flags alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Schedule {
     /// What it computes, with its parameters.
@@ -252,15 +280,26 @@ pub struct Schedule {
     pub streams: Vec<String>,
     /// Event names, indexed by [`EventId`].
     pub events: Vec<String>,
-    /// Operations in the order of issue.
+    /// Host thread names, indexed by [`ThreadId`]. The first is [`MAIN`].
+    pub threads: Vec<String>,
+    /// Flag names, indexed by [`FlagId`].
+    pub flags: Vec<String>,
+    /// Operations; each thread's in the order in which it issues them.
     pub ops: Vec<Op>,
 }
 
 impl Schedule {
-    /// An empty schedule.
+    /// An empty schedule of one host thread, `host`.
     pub fn new(name: impl Into<String>) -> Self {
-        let (buffers, streams, events, ops) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { name: name.into(), buffers, streams, events, ops }
+        Self {
+            name: name.into(),
+            buffers: Vec::new(),
+            streams: Vec::new(),
+            events: Vec::new(),
+            threads: vec!["host".into()],
+            flags: Vec::new(),
+            ops: Vec::new(),
+        }
     }
 
     /// Declares a buffer.
@@ -288,14 +327,37 @@ impl Schedule {
         EventId(self.events.len() as u32 - 1)
     }
 
+    /// Declares a host thread beside [`MAIN`].
+    pub fn thread(&mut self, name: impl Into<String>) -> ThreadId {
+        self.threads.push(name.into());
+        ThreadId(self.threads.len() as u32 - 1)
+    }
+
+    /// Declares a flag.
+    pub fn flag(&mut self, name: impl Into<String>) -> FlagId {
+        self.flags.push(name.into());
+        FlagId(self.flags.len() as u32 - 1)
+    }
+
     /// The whole of a buffer.
     pub fn whole(&self, buffer: BufferId) -> Region {
         Region { buffer, offset: 0, bytes: self.buffers[buffer.0 as usize].bytes }
     }
 
-    /// Appends an operation.
+    /// Appends an operation of the first host thread.
     pub fn push(&mut self, name: impl Into<Cow<'static, str>>, batch: Option<u32>, action: Action) {
-        self.ops.push(Op { name: name.into(), batch, action });
+        self.push_on(MAIN, name, batch, action);
+    }
+
+    /// Appends an operation of a host thread.
+    pub fn push_on(
+        &mut self,
+        thread: ThreadId,
+        name: impl Into<Cow<'static, str>>,
+        batch: Option<u32>,
+        action: Action,
+    ) {
+        self.ops.push(Op { name: name.into(), batch, thread, action });
     }
 
     /// Bytes of all buffers in a space.
@@ -325,12 +387,32 @@ impl Schedule {
         self.events.get(event.0 as usize).map_or_else(unknown, |name| name.as_str().into())
     }
 
-    /// An operation as a reader names it: position, name, batch, stream.
+    /// A host thread as a reader names it.
+    pub fn thread_name(&self, thread: ThreadId) -> Cow<'_, str> {
+        let unknown = || format!("thread {}", thread.0).into();
+        self.threads.get(thread.0 as usize).map_or_else(unknown, |name| name.as_str().into())
+    }
+
+    /// A flag as a reader names it.
+    pub fn flag_name(&self, flag: FlagId) -> Cow<'_, str> {
+        let unknown = || format!("flag {}", flag.0).into();
+        self.flags.get(flag.0 as usize).map_or_else(unknown, |name| name.as_str().into())
+    }
+
+    /// Where an operation runs: its stream, with the host thread that issues it where that is not the first; or its thread.
+    pub fn place_name(&self, op: &Op) -> Cow<'_, str> {
+        match op.stream() {
+            Some(stream) if op.thread == MAIN => self.stream_name(stream),
+            Some(stream) => format!("{} by {}", self.stream_name(stream), self.thread_name(op.thread)).into(),
+            None => self.thread_name(op.thread),
+        }
+    }
+
+    /// An operation as a reader names it: position, name, batch, where it runs.
     pub fn op_name(&self, index: usize) -> String {
         let op = &self.ops[index];
         let batch = op.batch.map(|batch| format!(" of batch {batch}")).unwrap_or_default();
-        let stream = op.stream().map_or("host".into(), |stream| self.stream_name(stream));
-        format!("#{index} {}{batch} on {stream}", op.name)
+        format!("#{index} {}{batch} on {}", op.name, self.place_name(op))
     }
 }
 
@@ -350,13 +432,14 @@ impl fmt::Display for Schedule {
         )?;
         for (index, op) in self.ops.iter().enumerate() {
             let batch = op.batch.map(|batch| batch.to_string()).unwrap_or_default();
-            let stream = op.stream().map_or("host".into(), |stream| self.stream_name(stream));
-            write!(f, "{index:>4}  {:<24} {batch:>5}  {stream:<9}", op.name)?;
+            write!(f, "{index:>4}  {:<24} {batch:>5}  {:<9}", op.name, self.place_name(op))?;
             match &op.action {
                 Action::Record { event: id, .. } => writeln!(f, " record {}", self.event_name(*id))?,
                 Action::Wait { event: id, .. } | Action::HostWait { event: id } => {
                     writeln!(f, " wait {}", self.event_name(*id))?;
                 }
+                Action::Signal { flag } => writeln!(f, " signal {}", self.flag_name(*flag))?,
+                Action::Await { flag } => writeln!(f, " await {}", self.flag_name(*flag))?,
                 _ => {
                     let writes = op.writes();
                     let names = |regions: Vec<Region>| {

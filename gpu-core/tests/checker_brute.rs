@@ -14,7 +14,7 @@
 
 use gpu_core::check::{Hazard, HazardKind, check};
 use gpu_core::schedule::{
-    Action, Arg, BufferId, EventId, Launch, Op, Region, Schedule, Space, StreamId, Work,
+    Action, Arg, BufferId, EventId, Launch, MAIN, Op, Region, Schedule, Space, StreamId, Work,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -85,7 +85,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => upload, 4 => download, 1 => fill, 3 => launch,
         4 => record, 3 => wait, 3 => host_wait, 3 => host_reads, 2 => host_writes,
     ]
-    .prop_map(|(name, action)| Op { name: name.into(), batch: None, action })
+    .prop_map(|(name, action)| Op { name: name.into(), batch: None, thread: MAIN, action })
 }
 
 fn with_ops(ops: Vec<Op>) -> Schedule {
@@ -137,7 +137,11 @@ fn touches(op: &Op) -> Vec<Touch> {
             let read = reads.iter().flat_map(|region| bytes(region, false, true));
             read.chain(writes.iter().flat_map(|region| bytes(region, true, true))).collect()
         }
-        Action::Record { .. } | Action::Wait { .. } | Action::HostWait { .. } => vec![],
+        Action::Record { .. }
+        | Action::Wait { .. }
+        | Action::HostWait { .. }
+        | Action::Signal { .. }
+        | Action::Await { .. } => vec![],
     }
 }
 
@@ -406,7 +410,7 @@ fn surplus_agrees(
             continue;
         }
         let mut with = schedule.clone();
-        with.ops.insert(wait + 1, Op { name: "probe".into(), batch: None, action });
+        with.ops.insert(wait + 1, Op { name: "probe".into(), batch: None, thread: MAIN, action });
         let mut without = with.clone();
         // A mark of an event that nothing uses takes the place of the wait, so that positions stay.
         without.events.push("unused".into());

@@ -9,7 +9,7 @@ use gpu_core::{
     Bindings, CheckedSchedule, Device, DeviceBuf, DownloadBuf, GpuError, Schedule, Space, UploadBuf,
     Workspace, modules,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const POISON_WORD: u32 = u32::from_ne_bytes([POISON; 4]);
 
@@ -837,19 +837,19 @@ fn a_schedule_runs_the_same_in_every_order() {
         let checked = Arc::new(CheckedSchedule::new(schedule).unwrap());
         let mut workspace = Workspace::new(&sim.device, checked).unwrap();
         for round in 0..3 {
-            let mut collected = Vec::new();
+            let collected = Mutex::new(Vec::new());
             workspace
-                .run(&Bindings::new(), &mut |op, mut views| {
+                .run(&Bindings::new(), &|op, mut views| {
                     match op.name.as_ref() {
                         "fill" => {
                             views.write::<u32>(0).iter_mut().zip(round..).for_each(|(word, i)| *word = i)
                         }
-                        _ => collected = views.read::<u32>(0).to_vec(),
+                        _ => *collected.lock().unwrap() = views.read::<u32>(0).to_vec(),
                     }
                     Ok(())
                 })
                 .unwrap();
-            assert_eq!(collected, (round + 5..round + 5 + 1024).collect::<Vec<u32>>());
+            assert_eq!(collected.into_inner().unwrap(), (round + 5..round + 5 + 1024).collect::<Vec<u32>>());
         }
     }
 }

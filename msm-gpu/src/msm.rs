@@ -11,7 +11,7 @@ use ark_ff::{BigInt, PrimeField};
 use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Pod, Trace, Workspace};
 use rayon::prelude::*;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Scalars that one thread copies at a time: one core alone fills page-locked memory ten times slower than it goes up.
 const STAGE_PART: usize = 1 << 14;
@@ -222,9 +222,10 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
             return Err(MsmError::ScalarNotReduced { index });
         }
         let plan = self.plan;
-        let mut total = G::zero();
-        let Some(workspace) = &mut self.workspace else { return Ok(total) };
-        let trace = workspace.run(&self.bindings, &mut |op, mut views| {
+        let Some(workspace) = &mut self.workspace else { return Ok(G::zero()) };
+        // A panic of a step ends the run, and the sum with it: nobody sees one that is poisoned.
+        let total = Mutex::new(G::zero());
+        let trace = workspace.run(&self.bindings, &|op, mut views| {
             let batch = op.batch.expect("host steps of an MSM belong to a batch");
             match op.name.as_ref() {
                 STAGE => {
@@ -234,13 +235,16 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
                         views.write::<S>(0).par_chunks_mut(STAGE_PART).zip(source.par_chunks(STAGE_PART));
                     parts.for_each(|(slot, source)| slot.copy_from_slice(source));
                 }
-                FOLD => total += fold::<G>(&plan, views.read(0)),
+                FOLD => {
+                    let part = fold::<G>(&plan, views.read(0));
+                    *total.lock().unwrap_or_else(PoisonError::into_inner) += part;
+                }
                 other => unreachable!("an MSM schedule has no host step {other}"),
             }
             Ok(())
         })?;
         self.trace = Some(trace);
-        Ok(total)
+        Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

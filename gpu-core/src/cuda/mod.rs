@@ -12,7 +12,9 @@ pub mod cache;
 pub mod compile;
 mod library;
 
-use crate::backend::{Backend, DevicePtr, HostSpan, Kernel, LaunchArg, RawEvent, RawStream};
+use crate::backend::{
+    Backend, DevicePtr, Graphs, HostSpan, Kernel, LaunchArg, RawEvent, RawGraph, RawStream,
+};
 use crate::error::GpuError;
 use crate::kernel::ModuleSource;
 use crate::schedule::Space;
@@ -465,6 +467,66 @@ impl Backend for CudaBackend {
         };
         source.kernels.iter().map(named).collect()
     }
+
+    fn graphs(&self) -> Option<&dyn Graphs> {
+        Some(self)
+    }
+}
+
+impl Graphs for CudaBackend {
+    fn begin_capture(&self, op: &str, stream: RawStream) -> Result<()> {
+        self.bind(op)?;
+        // Other threads of the process go on allocating and waiting: they are no part of the capture.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the handle is ours and alive, as its owner is.
+        unsafe { result::stream::begin_capture(cu_stream(stream), mode) }
+            .map_err(|error| driver_error(format!("capture of the {op}"), error))
+    }
+
+    fn end_capture(&self, op: &str, stream: RawStream) -> Result<RawGraph> {
+        self.bind(op)?;
+        // SAFETY: the handle is ours and alive. The driver gives no graph for a capture in which something failed. The
+        // captured graph is destroyed once, also when no launchable one can be made of it.
+        let graph = unsafe {
+            result::stream::end_capture(cu_stream(stream)).and_then(|captured| {
+                if captured.is_null() {
+                    return Err(DriverError(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
+                }
+                let mut graph = std::ptr::null_mut();
+                let made = sys::cuGraphInstantiateWithFlags(&mut graph, captured, 0).result();
+                warn_failed("destroying a captured graph", result::graph::destroy(captured));
+                made.map(|()| graph)
+            })
+        };
+        match graph {
+            Ok(graph) => Ok(RawGraph(graph as u64)),
+            Err(error) => Err(driver_error(format!("capture of the {op}"), error)),
+        }
+    }
+
+    fn record_in_graph(&self, stream: RawStream, event: RawEvent) -> Result<()> {
+        let op = "recording an event in a graph";
+        self.bind(op)?;
+        let flags = sys::CUevent_record_flags_enum::CU_EVENT_RECORD_EXTERNAL as u32;
+        // SAFETY: both handles are ours and alive, as their owners are.
+        unsafe { sys::cuEventRecordWithFlags(cu_event(event), cu_stream(stream), flags) }
+            .result()
+            .map_err(|error| driver_error(op, error))
+    }
+
+    unsafe fn launch_graph(&self, op: &str, stream: RawStream, graph: RawGraph) -> Result<()> {
+        self.bind(op)?;
+        // SAFETY: the caller's contract; both handles are ours and alive.
+        unsafe { result::graph::launch(cu_graph(graph), cu_stream(stream)) }
+            .map_err(|error| driver_error(op, error))
+    }
+
+    unsafe fn destroy_graph(&self, graph: RawGraph) {
+        // SAFETY: the caller's contract: ours, destroyed once, and no launch of it is running.
+        let destroyed =
+            self.context.bind().and_then(|()| unsafe { result::graph::exec_destroy(cu_graph(graph)) });
+        warn_failed("destroying a graph", destroyed);
+    }
 }
 
 impl CudaBackend {
@@ -489,6 +551,10 @@ fn cu_stream(stream: RawStream) -> sys::CUstream {
 
 fn cu_event(event: RawEvent) -> sys::CUevent {
     event.0 as sys::CUevent
+}
+
+fn cu_graph(graph: RawGraph) -> sys::CUgraphExec {
+    graph.0 as sys::CUgraphExec
 }
 
 /// CUDA version of the driver: major, minor.

@@ -11,7 +11,8 @@
 //! as good as new.
 //!
 //! What executes does so on the calling thread, under one lock; the blocks of a large launch spread over all
-//! processors.
+//! processors. The host threads of a schedule take turns on the calling thread, in an order that
+//! [`SimOptions::host_seed`] decides.
 
 mod memory;
 mod queue;
@@ -29,6 +30,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use memory::POISON;
+pub(crate) use queue::next_random;
 pub use runtime::{coverage, reset_coverage};
 
 /// When a queued operation executes, within what streams and events allow.
@@ -68,6 +70,8 @@ pub struct SimOptions {
     pub order: Order,
     /// How threads of a block interleave.
     pub thread_order: ThreadOrder,
+    /// Decides in which order the host threads of a schedule get on, where nothing else does.
+    pub host_seed: u64,
     /// Rates of the virtual clock.
     pub profile: Profile,
 }
@@ -80,6 +84,7 @@ impl Default for SimOptions {
             sm_count: 4,
             order: Order::Earliest,
             thread_order: ThreadOrder::Forward,
+            host_seed: 0,
             profile: Profile::h200(),
         }
     }
@@ -93,7 +98,8 @@ impl SimOptions {
 
     /// Everything in an order that the seed picks.
     pub fn seeded(seed: u64) -> Self {
-        Self { order: Order::Seeded(seed), thread_order: ThreadOrder::Seeded(seed), ..Self::default() }
+        let (order, thread_order) = (Order::Seeded(seed), ThreadOrder::Seeded(seed));
+        Self { order, thread_order, host_seed: seed, ..Self::default() }
     }
 }
 
@@ -153,6 +159,7 @@ impl SimHandle {
 #[derive(Debug)]
 pub struct SimBackend {
     info: DeviceInfo,
+    host_seed: u64,
     state: Arc<Mutex<State>>,
 }
 
@@ -178,7 +185,7 @@ impl SimBackend {
             block_shared_bytes_max: 48 << 10,
             profile: Some(options.profile),
         };
-        Self { info, state }
+        Self { info, host_seed: options.host_seed, state }
     }
 
     /// A view into the device, to be taken before it disappears behind a [`Device`](crate::Device).
@@ -305,5 +312,9 @@ impl Backend for SimBackend {
     fn load(&self, source: &'static ModuleSource) -> Result<Vec<Kernel>> {
         let kernel = |entry| Kernel { entry, handle: 0, block_max: 1024 };
         Ok(source.kernels.iter().map(kernel).collect())
+    }
+
+    fn host_order_seed(&self) -> Option<u64> {
+        Some(self.host_seed)
     }
 }

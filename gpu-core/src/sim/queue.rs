@@ -78,6 +78,8 @@ pub(super) struct State {
     events: BTreeMap<u64, Option<Arc<Mark>>>,
     next_id: u64,
     random: u64,
+    /// Changes which stream is preferred, under [`Order::Seeded`].
+    ranking: u64,
     launch_count: u64,
 }
 
@@ -92,6 +94,7 @@ impl State {
             events: BTreeMap::new(),
             next_id: 1,
             random,
+            ranking: random,
             launch_count: 0,
         }
     }
@@ -205,7 +208,7 @@ impl State {
     pub(super) fn take_turn(&mut self) {
         match self.order {
             Order::Latest => {}
-            Order::Earliest => while self.run_one_ready(|_| 0) {},
+            Order::Earliest => while self.run_one_ready(|ready| ready[0]) {},
             Order::Seeded(_) => {
                 for _ in 0..next_random(&mut self.random) % 4 {
                     self.run_random();
@@ -214,19 +217,27 @@ impl State {
         }
     }
 
+    /// Executes the operation that comes first in the present ranking of streams. A ranking stays for one operation, or for
+    /// some dozens, as the seed has it: at random in each step no stream would ever run far ahead of another.
     fn run_random(&mut self) -> bool {
         let random = next_random(&mut self.random);
-        self.run_one_ready(|count| (random % count as u64) as usize)
+        let Order::Seeded(seed) = self.order else { unreachable!("only seeded orders are random") };
+        if random.is_multiple_of(1 << (2 * (seed % 4))) {
+            self.ranking = random;
+        }
+        let ranking = self.ranking;
+        let rank = |stream: &u64| next_random(&mut (ranking ^ stream.rotate_left(32)));
+        self.run_one_ready(|ready| *ready.iter().min_by_key(|stream| rank(stream)).expect("there is one"))
     }
 
     /// Executes one of the operations that are ready; false if none is.
-    fn run_one_ready(&mut self, choose: impl FnOnce(usize) -> usize) -> bool {
+    fn run_one_ready(&mut self, choose: impl FnOnce(&[u64]) -> u64) -> bool {
         let ready: Vec<u64> =
             self.streams.iter().filter(|(_, state)| Self::is_ready(state)).map(|(id, _)| *id).collect();
         if ready.is_empty() {
             return false;
         }
-        self.run_head(ready[choose(ready.len())]);
+        self.run_head(choose(&ready));
         true
     }
 
@@ -406,7 +417,7 @@ fn first_bytes(value: u32) -> [u8; 8] {
 }
 
 /// splitmix64.
-fn next_random(state: &mut u64) -> u64 {
+pub(crate) fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -56,7 +56,7 @@ impl OneKernel {
             Launch { kernel: self.kernel.into(), grid, block, args: self.args, work: Work::default() };
         self.schedule.push(self.kernel, None, Action::Launch { stream, launch });
         let schedule = Arc::new(CheckedSchedule::new(self.schedule)?);
-        Workspace::new(&self.device, schedule)?.run(&self.bindings, &mut |_, _| Ok(()))?;
+        Workspace::new(&self.device, schedule)?.run(&self.bindings, &|_, _| Ok(()))?;
         Ok(())
     }
 }
