@@ -23,14 +23,17 @@ struct alignas(16) XyzzMem {
   F x, y, zz, zzz;
 };
 
-// A group: its coordinate field by bound.
+// A group: its coordinate field by bound, and whether a point (48 registers in G1, 96 in G2) is kept in registers
+// through an addition or read from local memory operand by operand.
 struct G1 {
+  static constexpr bool IN_REGISTERS = true;
   template <int K>
   using Field = Fp<K>;
   typedef Fp<1> F;
 };
 
 struct G2 {
+  static constexpr bool IN_REGISTERS = false;
   template <int K>
   using Field = Fp2<K>;
   typedef Fp2<1> F;
@@ -92,40 +95,36 @@ struct Point {
 
   // p = p + q, or p - q where `negative`. Complete.  8M + 2S, one reduction less  [EFD xyzz madd-2008-s]
   DEV void add_affine(const Affine& q, bool negative) {
-    const typename G::F q_x = load_field(&q.x);
-    const typename G::F q_y = load_field(&q.y);
-    if (is_zero(q_x) && is_zero(q_y)) {
-      COVER(point_add_affine_identity_right);
-      return;
-    }
-    const Coord x2 = q_x;
-    const Coord y2 = negative ? neg(Coord(q_y)) : Coord(q_y);
-    if (is_identity()) {
-      COVER(point_add_affine_identity_left);
-      set_affine(x2, y2);
-      return;
-    }
-    const Coord P = sub(mul(x2, zz), x);    // P = U2-X1, U2 = X2*ZZ1
-    const Coord R = sub(mul(y2, zzz), y);   // R = S2-Y1, S2 = Y2*ZZZ1
-    if (!is_zero(P)) {
-      finish_add_distinct(P, R);
-    } else if (is_zero(R)) {
-      COVER(point_add_affine_double);
-      set_affine(x2, y2);
-      Point twice_q = *this;   // a copy, so that the address of the accumulator itself is never taken
-      double_point(twice_q);
-      *this = twice_q;
+    if constexpr (G::IN_REGISTERS) {
+      add_affine_inlined(q, negative);
     } else {
-      COVER(point_add_affine_cancel);
-      *this = identity();
+      add_affine_function(*this, q, negative);
     }
   }
 
   // p = p + q. Complete.  12M + 2S, one reduction less  [EFD xyzz add-2008-s]
-  DEV void add(const Point& q) { add_points(*this, q); }
+  DEV void add(const Point& q) {
+    if constexpr (G::IN_REGISTERS) {
+      add_inlined(q);
+    } else {
+      add_function(*this, q);
+    }
+  }
+
+  // As add, where it is not the work of the kernel: one call instead of 3900 instructions.
+  DEV void add_rarely(const Point& q) {
+    Point sum = *this;   // copies, so that no address of a point in registers is taken
+    const Point term = q;
+    add_function(sum, term);
+    *this = sum;
+  }
 
   // p = 2p. Complete.  6M + 3S, one reduction less  [EFD xyzz dbl-2008-s-1] with a = 0
-  DEV void dbl() { double_point(*this); }
+  DEV void dbl() {
+    Point p = *this;
+    dbl_function(p);
+    *this = p;
+  }
 
   // p = k*p, by double-and-add from the top bit.
   DEV void mul_small(u32 k) {
@@ -133,7 +132,7 @@ struct Point {
     *this = identity();
     for (int bit = 31 - __clz((i32)k); bit >= 0; bit--) {
       dbl();
-      if (k >> bit & 1) add(p);
+      if (k >> bit & 1) add_rarely(p);
     }
   }
 
@@ -156,39 +155,70 @@ struct Point {
     zzz = mul(zzz, PPP);                     // ZZZ3 = ZZZ1*PPP
   }
 
-  // Addition and doubling are functions: a kernel with five of them compiles them once and not five times. Their
-  // operands lie in local memory; next to 3900 wide products that traffic is small.
+  DEV void add_affine_inlined(const Affine& q, bool negative) {
+    const typename G::F q_x = load_field(&q.x);
+    const typename G::F q_y = load_field(&q.y);
+    if (is_zero(q_x) && is_zero(q_y)) {
+      COVER(point_add_affine_identity_right);
+      return;
+    }
+    const Coord x2 = q_x;
+    const Coord y2 = negative ? neg(Coord(q_y)) : Coord(q_y);
+    if (is_identity()) {
+      COVER(point_add_affine_identity_left);
+      set_affine(x2, y2);
+      return;
+    }
+    const Coord P = sub(mul(x2, zz), x);    // P = U2-X1, U2 = X2*ZZ1
+    const Coord R = sub(mul(y2, zzz), y);   // R = S2-Y1, S2 = Y2*ZZZ1
+    if (!is_zero(P)) {
+      finish_add_distinct(P, R);
+    } else if (is_zero(R)) {
+      COVER(point_add_affine_double);
+      set_affine(x2, y2);
+      dbl();
+    } else {
+      COVER(point_add_affine_cancel);
+      *this = identity();
+    }
+  }
 
-  static FUNCTION void add_points(Point& p, const Point& q) {
+  DEV void add_inlined(const Point& q) {
     if (q.is_identity()) {
       COVER(point_add_identity_right);
       return;
     }
-    if (p.is_identity()) {
+    if (is_identity()) {
       COVER(point_add_identity_left);
-      p = q;
+      *this = q;
       return;
     }
-    const Coord U1 = mul(p.x, q.zz);            // U1 = X1*ZZ2
-    const Coord S1 = mul(p.y, q.zzz);           // S1 = Y1*ZZZ2
-    const Coord P = sub(mul(q.x, p.zz), U1);    // P  = U2-U1, U2 = X2*ZZ1
-    const Coord R = sub(mul(q.y, p.zzz), S1);   // R  = S2-S1, S2 = Y2*ZZZ1
+    const Coord U1 = mul(x, q.zz);            // U1 = X1*ZZ2
+    const Coord S1 = mul(y, q.zzz);           // S1 = Y1*ZZZ2
+    const Coord P = sub(mul(q.x, zz), U1);    // P  = U2-U1, U2 = X2*ZZ1
+    const Coord R = sub(mul(q.y, zzz), S1);   // R  = S2-S1, S2 = Y2*ZZZ1
     if (!is_zero(P)) {
-      p.x = U1;                                 // the same point, over the denominators of both
-      p.y = S1;
-      p.zz = mul(p.zz, q.zz);                   // ZZ1*ZZ2
-      p.zzz = mul(p.zzz, q.zzz);                // ZZZ1*ZZZ2
-      p.finish_add_distinct(P, R);
+      x = U1;                                 // the same point, over the denominators of both
+      y = S1;
+      zz = mul(zz, q.zz);                     // ZZ1*ZZ2
+      zzz = mul(zzz, q.zzz);                  // ZZZ1*ZZZ2
+      finish_add_distinct(P, R);
     } else if (is_zero(R)) {
       COVER(point_add_double);
-      double_point(p);
+      dbl();
     } else {
       COVER(point_add_cancel);
-      p = identity();
+      *this = identity();
     }
   }
 
-  static FUNCTION void double_point(Point& p) {
+  static FUNCTION void add_affine_function(Point& p, const Affine& q, bool negative) {
+    p.add_affine_inlined(q, negative);
+  }
+
+  static FUNCTION void add_function(Point& p, const Point& q) { p.add_inlined(q); }
+
+  static FUNCTION void dbl_function(Point& p) {
     if (p.is_identity()) {
       COVER(point_dbl_identity);
       return;
