@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds what ci/device.sh runs: the program, and the test binaries that use a GPU where there is one.
-#   ci/bundle.sh DIRECTORY
-# Without the embedded Sapling keys, so that the bundle stays small.
+#   ci/bundle.sh DIRECTORY [selection of tests, as cargo test takes it]
+# Without the embedded Sapling keys, so that the bundle stays small: put their files into DIRECTORY/params.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:?a directory to fill}
@@ -9,9 +9,11 @@ mkdir -p "$out/tests"
 cargo build --release -p harness --no-default-features
 cp "${CARGO_TARGET_DIR:-target}/release/harness" "$out/harness"
 
-# Packages and tests, as cargo takes them; tests that read files of the source tree stay here.
-selection=(-p gpu-core --test cuda_device --test cuda_compile --test cuda_cache --test cuda_driver)
-cargo test --release --no-run --message-format=json "${selection[@]}" |
+# Tests that read files of the source tree stay here.
+shift
+selection=("$@")
+(($#)) || selection=(-p gpu-core --test cuda_device --test cuda_compile --test cuda_cache --test cuda_driver)
+cargo test --no-run --message-format=json "${selection[@]}" |
   sed -n 's/.*"name":"\([^"]*\)".*"executable":"\([^"]*\)".*/\1 \2/p' |
   while read -r name path; do
     cp "$path" "$out/tests/$name"

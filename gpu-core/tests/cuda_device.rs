@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(256) affine(const u32* in, u32* out
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) out[i] = in[i] * FACTOR + (u32)addend + (u32)(addend >> 32);
 }
-// Holds its stream for `ns` nanoseconds, then counts.
+// Holds its stream for `ns` nanoseconds, give or take the clock's step of up to a millisecond, then counts.
 extern "C" __global__ void __launch_bounds__(32) delay(u32* counter, u64 ns) {
     u64 start, now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
@@ -258,7 +258,7 @@ fn downloads_block_as_their_memory_says() {
     unsafe {
         backend.download("pageable", stream, span(&mut count, Space::Pageable), counter).expect("copied")
     };
-    assert!(count == [1] && start.elapsed().as_millis() >= 49, "{count:?} after {:?}", start.elapsed());
+    assert!(count == [1] && start.elapsed().as_millis() >= 48, "{count:?} after {:?}", start.elapsed());
 
     let host = backend.alloc_pinned("slot", 4, Space::PinnedDownload).expect("page-locked memory");
     let start = Instant::now();
@@ -298,7 +298,7 @@ fn events_order_streams_and_tell_the_time() {
     assert_eq!(count, [1], "the second stream waits for the first");
     backend.sync_event("end", end).expect("reached");
     let us = backend.elapsed_us(start, end).expect("timed").expect("the device has a clock");
-    assert!((40e3..48e3).contains(&us), "{us} us for 40 ms");
+    assert!((38e3..48e3).contains(&us), "{us} us for 40 ms");
     // SAFETY: ours, destroyed once, reached or never recorded.
     unsafe { [start, end, never].into_iter().for_each(|event| backend.destroy_event(event)) };
 }
