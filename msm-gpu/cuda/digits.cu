@@ -75,8 +75,25 @@ msm_recode_digits_mont(u32* __restrict__ digits, const Fr<1>* __restrict__ scala
 }
 EXPORT_KERNEL(msm_recode_digits_mont)
 
-// Bucket of a digit that is not zero.
+// Bucket of a digit that is not zero; of zero, some number that nobody uses.
 DEV u32 bucket_of(u32 digit, u32 row, u32 buckets) { return row * buckets + (digit & ~SIGN_BIT) - 1; }
+
+// counters[key] += unit for every lane with `counts`; what the counter was before this lane's turn, or anything without
+// `counts`. All lanes of a warp call it. Lanes with one key share one atomic operation: with all scalars equal, one
+// atomic a lane took 11 ms at 2^20 points, longer than all additions. [Adi14] warp-aggregated atomics
+DEV u32 add_shared(u32* counters, u32 key, bool counts, u32 unit) {
+#ifdef SIM
+  return counts ? atomicAdd(&counters[key], unit) : 0;
+#else
+  const u32 peers = __match_any_sync(WARP_ALL, counts ? key : 0xffffffffu);
+  const u32 lane = threadIdx.x % WARP_LANES, leader = __ffs(peers) - 1;
+  const u32 turn = __popc(peers & ((1u << lane) - 1));
+  u32 before = 0;
+  if (counts && lane == leader) before = atomicAdd(&counters[key], unit * __popc(peers));
+  before = __shfl_sync(WARP_ALL, before, leader);
+  return before + unit * turn;
+#endif
+}
 
 // msm_count_digits: digits -> entries per bucket, one thread per digit; blockIdx.y is the row.
 //   in   digits   u32[windows + 1][n]
@@ -87,9 +104,8 @@ extern "C" __global__ void __launch_bounds__(256)
 msm_count_digits(u32* __restrict__ counts, const u32* __restrict__ digits, u32 n, u32 buckets) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   const u32 row = blockIdx.y;
-  if (i >= n) return;
-  const u32 digit = digits[(u64)row * n + i];
-  if (digit != 0) atomicAdd(&counts[bucket_of(digit, row, buckets)], 1u);
+  const u32 digit = i < n ? digits[(u64)row * n + i] : 0;
+  add_shared(counts, bucket_of(digit, row, buckets), digit != 0, 1);
 }
 EXPORT_KERNEL(msm_count_digits)
 
@@ -181,11 +197,9 @@ msm_scatter_entries(u32* __restrict__ entries, u32* __restrict__ counts, const u
                     const u32* __restrict__ digits, u32 n, u32 buckets) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   const u32 row = blockIdx.y;
-  if (i >= n) return;
-  const u32 digit = digits[(u64)row * n + i];
-  if (digit == 0) return;
+  const u32 digit = i < n ? digits[(u64)row * n + i] : 0;
   const u32 bucket = bucket_of(digit, row, buckets);
-  const u32 rank = atomicAdd(&counts[bucket], 0xffffffffu) - 1;  // adds -1: ranks count down to zero
-  entries[offsets[bucket] + rank] = i | (digit & SIGN_BIT);
+  const u32 left = add_shared(counts, bucket, digit != 0, 0xffffffffu);  // adds -1: counts go back to zero
+  if (digit != 0) entries[offsets[bucket] + left - 1] = i | (digit & SIGN_BIT);
 }
 EXPORT_KERNEL(msm_scatter_entries)

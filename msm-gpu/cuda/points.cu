@@ -1,4 +1,5 @@
-// Sorted entries to the rows of a batch, for one group: accumulation, merge of partial sums, bucket reduction.
+// Sorted entries to the rows of a batch, for one group: accumulation, merge of partial sums, reduction of buckets to
+// one row per bit.
 //
 // Thread t of the accumulation adds entries t*k .. (t+1)*k-1, whatever buckets they belong to: the work of a thread
 // does not depend on how scalars are distributed. The entries of one bucket are a run. A run inside one thread's part
@@ -106,14 +107,17 @@ GROUP_NAME(msm_merge_partials)(Xyzz* __restrict__ buckets, u32* __restrict__ hot
 }
 EXPORT_KERNEL(GROUP_NAME(msm_merge_partials))
 
-// Sum over the 64 threads of a block, valid in thread 0; every thread of the block calls it.
-DEV Sum block_sum(Sum sum) {
-  __shared__ Xyzz partial[64];
-  const u32 t = threadIdx.x;
-  for (u32 stride = 32; stride > 0; stride >>= 1) {
-    if (t >= stride && t < 2 * stride) sum.store(&partial[t]);
+// Sums over groups of `group` neighbouring threads, a power of two that divides THREADS; valid in the first thread of
+// each group. Every thread of the block calls it.
+template <u32 THREADS>
+DEV Sum group_sum(Sum sum, u32 group) {
+  alignas(16) __shared__ Xyzz partial[THREADS / 2];
+  const u32 lane = threadIdx.x % group;
+  Xyzz* const slots = &partial[threadIdx.x / group * (group / 2)];
+  for (u32 stride = group / 2; stride > 0; stride >>= 1) {
+    if (lane >= stride && lane < 2 * stride) sum.store(&slots[lane - stride]);
     __syncthreads();
-    if (t < stride) sum.add(Sum::load(&partial[t + stride]));
+    if (lane < stride) sum.add(Sum::load(&slots[lane]));
     __syncthreads();
   }
   return sum;
@@ -123,8 +127,8 @@ DEV Sum block_sum(Sum sum) {
 //   in      hot      u32[1 + hot_max]    as msm_merge_partials leaves it
 //           heads, tails, offsets        as msm_accumulate_runs leaves them
 //   in/out  buckets  Xyzz[total]         after: hot ones complete
-//   cost    per partial sum: 12M + 2S; bound by the longest run / 64
-extern "C" __global__ void __launch_bounds__(64)
+//   cost    per partial sum: 12M + 2S; bound by the longest run / 256
+extern "C" __global__ void __launch_bounds__(256)
 GROUP_NAME(msm_merge_hot)(Xyzz* __restrict__ buckets, const u32* __restrict__ hot, const Xyzz* __restrict__ heads,
                           const Xyzz* __restrict__ tails, const u32* __restrict__ offsets, u32 k) {
   const u32 hot_count = hot[0];
@@ -132,39 +136,72 @@ GROUP_NAME(msm_merge_hot)(Xyzz* __restrict__ buckets, const u32* __restrict__ ho
     const u32 bucket = hot[1 + h];
     const RunThreads threads = run_threads(offsets[bucket], offsets[bucket + 1], k);
     Sum sum = threadIdx.x == 0 ? Sum::load(&tails[threads.first]) : Sum::identity();
-    for (u32 t = threads.first + 1 + threadIdx.x; t <= threads.last; t += 64) sum.add(Sum::load(&heads[t]));
-    sum = block_sum(sum);
+    for (u32 t = threads.first + 1 + threadIdx.x; t <= threads.last; t += 256) sum.add(Sum::load(&heads[t]));
+    sum = group_sum<256>(sum, 256);
     if (threadIdx.x == 0) sum.store(&buckets[bucket]);
   }
 }
 EXPORT_COLLECTIVE(GROUP_NAME(msm_merge_hot))
 
-// msm_reduce_buckets: buckets -> rows, one block of 64 threads per row; blockIdx.y is the window.
-//   in   buckets  Xyzz[windows*count + 1]
-//   out  rows     Xyzz[windows*rows_per_window + 1]   the last row is the last bucket: points with scalar one
-//   law  sum over the rows of window k == sum_b (b + 1) * buckets[k*count + b]
-//   cost per bucket: two additions of 12M + 2S; a thread also multiplies by the number of its first bucket
-//   ref  [BDLO12 sec 4], running sums, cut into parts
+// A bucket's weight v = 1 .. 2^(low+high) is written v = h * 2^low + l. The sum of weighted buckets of a window is then
+// a sum of few lines with few weights: rows R[h] = sum_l bucket, columns C[l] = sum_h bucket, and
+//   sum_v v * bucket(v) = sum_h h * 2^low * R[h] + sum_l l * C[l],
+// which is taken bit by bit of h and l. The largest weight, 2^(low+high), has a bit of its own and is in no line.
+
+// msm_sum_lines: buckets -> sums of rows and columns, `group` threads per row; blockIdx.y is the window.
+//   in   buckets  Xyzz[windows*2^(low+high) + 1]
+//   out  lines    Xyzz[windows][2^high + 2^low]    rows, then columns
+//   pre  group a power of two <= 64, group <= 2^low, group << (high-low) <= 64; high - low is 0 or 1
+//   cost per bucket: two additions of 12M + 2S; bound by multiplication
 extern "C" __global__ void __launch_bounds__(64)
-GROUP_NAME(msm_reduce_buckets)(Xyzz* __restrict__ rows, const Xyzz* __restrict__ buckets, u32 windows, u32 count,
-                               u32 rows_per_window) {
-  const u32 window = blockIdx.y;
-  if (window == windows) {
-    if (blockIdx.x == 0 && threadIdx.x == 0) rows[windows * rows_per_window] = buckets[windows * count];
+GROUP_NAME(msm_sum_lines)(Xyzz* __restrict__ lines, const Xyzz* __restrict__ buckets, u32 low, u32 high, u32 group) {
+  const u32 rows = 1u << high, columns = 1u << low;
+  const u32 row_blocks = (rows * group + 63) / 64;
+  const bool is_row = blockIdx.x < row_blocks;
+  const u32 thread = (is_row ? blockIdx.x : blockIdx.x - row_blocks) * 64 + threadIdx.x;
+  const u32 width = is_row ? group : group << (high - low);  // threads per line: each adds equally many buckets
+  const u32 line = thread / width;
+  const Xyzz* const window = &buckets[(u64)blockIdx.y << (low + high)];
+  Sum sum = Sum::identity();
+  if (line < (is_row ? rows : columns)) {
+    for (u32 k = thread % width; k < (is_row ? columns : rows); k += width) {
+      const u32 weight = is_row ? line << low | k : k << low | line;
+      if (weight != 0) sum.add(Sum::load(&window[weight - 1]));
+    }
+  }
+  sum = group_sum<64>(sum, width);
+  if (thread % width == 0 && line < (is_row ? rows : columns)) {
+    sum.store(&lines[(u64)blockIdx.y * (rows + columns) + (is_row ? line : rows + line)]);
+  }
+}
+EXPORT_COLLECTIVE(GROUP_NAME(msm_sum_lines))
+
+// msm_sum_bits: lines -> one row per bit, one block of 64 threads per row; blockIdx.y is the window.
+//   in   lines    Xyzz[windows][2^high + 2^low]
+//        buckets  Xyzz[windows*2^(low+high) + 1]
+//   out  rows     Xyzz[windows*(low+high+1) + 1]   the last row is the last bucket: points with scalar one
+//   law  sum_j 2^j * rows[window][j] == sum_b (b + 1) * buckets[window][b]
+//   cost per line and bit: half an addition of 12M + 2S; small
+extern "C" __global__ void __launch_bounds__(64)
+GROUP_NAME(msm_sum_bits)(Xyzz* __restrict__ rows, const Xyzz* __restrict__ lines, const Xyzz* __restrict__ buckets,
+                         u32 windows, u32 low, u32 high) {
+  const u32 window = blockIdx.y, bit = blockIdx.x, bits = low + high + 1;
+  Xyzz* const row = &rows[window * bits + bit];
+  if (window == windows || bit == bits - 1) {
+    const u64 bucket = window == windows ? (u64)windows << (bits - 1) : ((u64)(window + 1) << (bits - 1)) - 1;
+    if (threadIdx.x == 0 && (window < windows || bit == 0)) *row = buckets[bucket];
     return;
   }
-  const u32 parts = rows_per_window * 64;
-  const u32 part = blockIdx.x * 64 + threadIdx.x;
-  const u32 begin = (u32)((u64)count * part / parts), end = (u32)((u64)count * (part + 1) / parts);
-  Sum running = Sum::identity();   // sum of buckets[j] for j >= b
-  Sum weighted = Sum::identity();  // sum of (j - begin + 1) * buckets[j] for j >= b
-  for (u32 b = end; b > begin; b--) {
-    running.add(Sum::load(&buckets[window * count + b - 1]));
-    weighted.add(running);
+  const bool is_high = bit >= low;
+  const u32 place = is_high ? bit - low : bit;
+  const u32 half = 1u << (is_high ? high : low) >> 1;
+  const Xyzz* const first = &lines[((u64)window << low) + ((u64)window << high) + (is_high ? 0 : 1u << high)];
+  Sum sum = Sum::identity();
+  for (u32 k = threadIdx.x; k < half; k += 64) {
+    const u32 line = (k >> place << 1 | 1) << place | (k & ((1u << place) - 1));  // k with a one put in at `place`
+    sum.add(Sum::load(&first[line]));
   }
-  running.mul_small(begin);
-  weighted.add(running);
-  const Sum sum = block_sum(weighted);
-  if (threadIdx.x == 0) sum.store(&rows[window * rows_per_window + blockIdx.x]);
+  sum = group_sum<64>(sum, 64);
+  if (threadIdx.x == 0) sum.store(row);
 }
-EXPORT_COLLECTIVE(GROUP_NAME(msm_reduce_buckets))
+EXPORT_COLLECTIVE(GROUP_NAME(msm_sum_bits))

@@ -28,4 +28,7 @@ pub mod schedule;
 
 pub use group::MsmGroup;
 pub use msm::{Bases, Msm, MsmError, Scalar, msm, reduced};
-pub use plan::{Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ScalarForm, Strategy};
+pub use plan::{
+    Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm, Strategy,
+    SyncPattern,
+};

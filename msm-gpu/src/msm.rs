@@ -178,7 +178,11 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
             0 => None,
             _ => {
                 device.load(&[&modules::MSM_DIGITS, G::POINTS])?;
-                Some(Workspace::new(device, Arc::new(schedule))?)
+                let mut workspace = Workspace::new(device, Arc::new(schedule))?;
+                if plan.graph {
+                    workspace.enable_graphs()?;
+                }
+                Some(workspace)
             }
         };
         let bindings = Bindings::new().bind(BASES, &bases.points);
@@ -223,7 +227,7 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
         }
         let plan = self.plan;
         let Some(workspace) = &mut self.workspace else { return Ok(G::zero()) };
-        // A panic of a step ends the run, and the sum with it: nobody sees one that is poisoned.
+        // Nothing panics under the lock but the addition itself, and then the run panics too.
         let total = Mutex::new(G::zero());
         let trace = workspace.run(&self.bindings, &|op, mut views| {
             let batch = op.batch.expect("host steps of an MSM belong to a batch");

@@ -6,16 +6,13 @@ use std::ops::Range;
 
 /// Bits of a scalar, and one more so that the carry of the last window is zero.
 const RECODED_BITS: u32 = 256;
-/// Entries that a thread of the bucket reduction turns into one row, at least.
-const REDUCE_BUCKETS_PER_THREAD: u32 = 16;
-/// Threads of a block of the bucket reduction: each block yields one row.
+/// Threads of a block of the bucket reduction.
 pub(crate) const REDUCE_BLOCK: u32 = 64;
 /// Counters that one block of the prefix sum takes.
 pub(crate) const SCAN_TILE: u64 = 2048;
-/// Partial sums of one bucket that a single thread still merges; more go to a whole block.
-pub(crate) const MERGE_PARTIALS_MAX: u32 = 32;
-/// Blocks that merge the buckets with more partial sums than that.
-pub(crate) const MERGE_HOT_BLOCKS: u32 = 64;
+/// Blocks that merge the buckets with too many partial sums for one thread, and their threads.
+pub(crate) const MERGE_HOT_BLOCKS: u32 = 128;
+pub(crate) const MERGE_HOT_THREADS: u32 = 256;
 
 /// G1 or G2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -88,6 +85,12 @@ pub enum Strategy {
         /// Result slots, at least 2.
         buffers: u32,
     },
+    /// Leaves the waiting and the folding to a host thread of its own: the one that queues the work waits for nothing but
+    /// a free slot.
+    Threaded {
+        /// Result slots, at least 2.
+        buffers: u32,
+    },
     /// Keeps the buckets on the device across batches: one reduction and one download, after the last.
     OnDevice,
 }
@@ -97,7 +100,7 @@ impl Strategy {
     pub fn buffers(self) -> u32 {
         match self {
             Strategy::Hard => 1,
-            Strategy::Deferred { buffers } => buffers,
+            Strategy::Deferred { buffers } | Strategy::Threaded { buffers } => buffers,
             Strategy::OnDevice => 2,
         }
     }
@@ -108,6 +111,7 @@ impl std::fmt::Display for Strategy {
         match self {
             Strategy::Hard => f.write_str("hard"),
             Strategy::Deferred { buffers } => write!(f, "deferred:{buffers}"),
+            Strategy::Threaded { buffers } => write!(f, "threaded:{buffers}"),
             Strategy::OnDevice => f.write_str("on-device"),
         }
     }
@@ -117,14 +121,83 @@ impl std::str::FromStr for Strategy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let ring = |buffers: &str| buffers.parse().map_err(|error| format!("`{buffers}` buffers: {error}"));
         match text.split_once(':') {
             None if text == "hard" => Ok(Strategy::Hard),
             None if text == "on-device" => Ok(Strategy::OnDevice),
-            Some(("deferred", buffers)) => match buffers.parse() {
-                Ok(buffers) => Ok(Strategy::Deferred { buffers }),
-                Err(error) => Err(format!("`{buffers}` buffers: {error}")),
-            },
-            _ => Err(format!("`{text}` is not `hard`, `deferred:N` or `on-device`")),
+            Some(("deferred", buffers)) => Ok(Strategy::Deferred { buffers: ring(buffers)? }),
+            Some(("threaded", buffers)) => Ok(Strategy::Threaded { buffers: ring(buffers)? }),
+            _ => Err(format!("`{text}` is not `hard`, `deferred:N`, `threaded:N` or `on-device`")),
+        }
+    }
+}
+
+/// A strategy, with its work queued anew in each run or captured once in graphs. Reads `graph:deferred:2` and
+/// `deferred:2`, prints `graph(deferred:2)` and `deferred:2`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub struct SyncPattern {
+    /// What the host does between batches.
+    pub strategy: Strategy,
+    /// Whether what it queues between two waits is a graph.
+    pub graph: bool,
+}
+
+impl From<Strategy> for SyncPattern {
+    fn from(strategy: Strategy) -> Self {
+        Self { strategy, graph: false }
+    }
+}
+
+impl std::fmt::Display for SyncPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.graph {
+            true => write!(f, "graph({})", self.strategy),
+            false => self.strategy.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for SyncPattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let printed = text.strip_prefix("graph(").and_then(|rest| rest.strip_suffix(')'));
+        match printed.or_else(|| text.strip_prefix("graph:")) {
+            Some(strategy) => Ok(Self { strategy: strategy.parse()?, graph: true }),
+            None => Ok(text.parse::<Strategy>()?.into()),
+        }
+    }
+}
+
+/// Where results arrive on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultMemory {
+    /// Page-locked memory: a download is queued, and the host goes on.
+    #[default]
+    Pinned,
+    /// Ordinary memory: a download blocks the host until it is done, so that every strategy is [`Strategy::Hard`] under
+    /// another name. For comparison.
+    Pageable,
+}
+
+impl std::fmt::Display for ResultMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ResultMemory::Pinned => "pinned",
+            ResultMemory::Pageable => "pageable",
+        })
+    }
+}
+
+impl std::str::FromStr for ResultMemory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "pinned" => Ok(ResultMemory::Pinned),
+            "pageable" => Ok(ResultMemory::Pageable),
+            _ => Err(format!("`{text}` is not `pinned` or `pageable`")),
         }
     }
 }
@@ -148,6 +221,10 @@ pub struct MsmConfig {
     pub strategy: Strategy,
     /// Bits of a window, 2 to 20; chosen by cost where `None`.
     pub window_bits: Option<u32>,
+    /// Where results arrive.
+    pub result_memory: ResultMemory,
+    /// Whether the work is captured as graphs in the first run, and launched as such in every run.
+    pub graph: bool,
 }
 
 impl MsmConfig {
@@ -155,12 +232,25 @@ impl MsmConfig {
     pub fn batches(count: u32) -> Self {
         Self { batches: Batches::Count(count), ..Self::default() }
     }
+
+    /// The same with another pattern.
+    #[must_use]
+    pub fn with_pattern(self, pattern: impl Into<SyncPattern>) -> Self {
+        let SyncPattern { strategy, graph } = pattern.into();
+        Self { strategy, graph, ..self }
+    }
 }
 
 impl Default for MsmConfig {
-    /// One batch, deferred with two buffers, window by cost.
+    /// One batch, deferred with two buffers, window by cost, results in page-locked memory, no graph.
     fn default() -> Self {
-        Self { batches: Batches::Count(1), strategy: Strategy::Deferred { buffers: 2 }, window_bits: None }
+        Self {
+            batches: Batches::Count(1),
+            strategy: Strategy::Deferred { buffers: 2 },
+            window_bits: None,
+            result_memory: ResultMemory::Pinned,
+            graph: false,
+        }
     }
 }
 
@@ -200,12 +290,15 @@ pub enum PlanError {
         /// Points.
         base_count: u64,
     },
-    /// Deferring needs at least two buffers.
-    #[error("deferred synchronisation needs at least 2 buffers, not {buffers}")]
+    /// With one buffer nothing can be deferred.
+    #[error("deferred and threaded synchronisation need at least 2 buffers, not {buffers}")]
     TooFewBuffers {
         /// Buffers asked for.
         buffers: u32,
     },
+    /// A copy to pageable memory needs the host, so it is no part of a graph.
+    #[error("a graph cannot bring results to pageable memory: page-locked result slots, or no graph")]
+    PageableGraph,
     /// A window width outside 2 to 20.
     #[error("windows of {window_bits} bits: 2 to 20 are possible")]
     WindowBits {
@@ -243,6 +336,10 @@ pub struct MsmPlan {
     pub batch_count: u32,
     /// What the host does between batches.
     pub strategy: Strategy,
+    /// Where results arrive.
+    pub result_memory: ResultMemory,
+    /// Whether the work is captured as graphs.
+    pub graph: bool,
     /// Bits of a window.
     pub window_bits: u32,
     /// Windows; `window_bits * window_count >= 256`.
@@ -251,8 +348,10 @@ pub struct MsmPlan {
     pub bucket_count: u32,
     /// Sorted entries that one thread of the accumulation adds.
     pub entries_per_thread: u32,
-    /// Rows into which the buckets of a window are reduced on the device.
-    pub rows_per_window: u32,
+    /// Partial sums of one bucket that a single thread still merges; more go to a whole block.
+    pub merge_partials_max: u32,
+    /// Threads that sum up one row of buckets in the reduction.
+    pub line_threads: u32,
 }
 
 impl MsmPlan {
@@ -267,10 +366,13 @@ impl MsmPlan {
         config: &MsmConfig,
         limits: &DeviceLimits,
     ) -> Result<Self, PlanError> {
-        if let Strategy::Deferred { buffers } = config.strategy {
-            if buffers < 2 {
-                return Err(PlanError::TooFewBuffers { buffers });
-            }
+        if let Strategy::Deferred { buffers } | Strategy::Threaded { buffers } = config.strategy
+            && buffers < 2
+        {
+            return Err(PlanError::TooFewBuffers { buffers });
+        }
+        if config.graph && config.result_memory == ResultMemory::Pageable {
+            return Err(PlanError::PageableGraph);
         }
         let plan = match config.batches {
             Batches::Count(0) => return Err(PlanError::ZeroBatches),
@@ -334,23 +436,33 @@ impl MsmPlan {
             return Err(PlanError::BatchTooLong { batch_len, window_count });
         }
         let bucket_count = 1u32 << (window_bits - 1);
-        // Enough threads to fill the device, and not more than one thread for 64 entries: two partial sums a thread.
+        // Enough threads to fill the device; beyond that longer parts, since each leaves two partial sums.
         let entries = batch_len * u64::from(window_count);
-        let entries_per_thread = (entries / limits.resident_threads.max(1)).clamp(8, 64) as u32;
-        let rows_per_window = (bucket_count / (REDUCE_BLOCK * REDUCE_BUCKETS_PER_THREAD)).clamp(1, 32);
+        let resident = limits.resident_threads.max(1);
+        let entries_per_thread = (entries / resident).clamp(8, 256) as u32;
+        let partials =
+            entries / (u64::from(entries_per_thread) * u64::from(window_count) * u64::from(bucket_count));
+        let merge_partials_max = (4 * partials).max(8) as u32;
+        // A quarter of the device's threads: each holds a point in registers. Lines are at most 64 threads wide, rows
+        // and columns alike.
+        let lines = u64::from(window_count) * 2 << (window_bits - 1).div_ceil(2);
+        let low_bits = (window_bits - 1) / 2;
+        let line_threads = 1 << (resident / 4 / lines).max(1).ilog2().min(5).min(low_bits);
         let batch_count = if base_count == 0 { 0 } else { batch_count };
-        let strategy = config.strategy;
         Ok(Self {
             group,
             form,
             base_count,
             batch_count,
-            strategy,
+            strategy: config.strategy,
+            result_memory: config.result_memory,
+            graph: config.graph,
             window_bits,
             window_count,
             bucket_count,
             entries_per_thread,
-            rows_per_window,
+            merge_partials_max,
+            line_threads,
         })
     }
 
@@ -376,13 +488,24 @@ impl MsmPlan {
     pub fn result_slot_count(&self) -> u32 {
         match self.strategy {
             Strategy::OnDevice => self.batch_count.min(1),
-            Strategy::Hard | Strategy::Deferred { .. } => self.slot_count(),
+            Strategy::Hard | Strategy::Deferred { .. } | Strategy::Threaded { .. } => self.slot_count(),
         }
     }
 
-    /// First batch whose results are still on their way when the last batch has been queued.
+    /// First batch whose results are left to collect when the last batch has been queued: none where that is another
+    /// thread's business.
     pub fn first_uncollected(&self) -> u32 {
-        self.batch_count - self.result_slot_count()
+        match self.strategy {
+            Strategy::Threaded { .. } => self.batch_count,
+            Strategy::Hard | Strategy::Deferred { .. } | Strategy::OnDevice => {
+                self.batch_count - self.result_slot_count()
+            }
+        }
+    }
+
+    /// The strategy, and whether it runs as graphs.
+    pub fn pattern(&self) -> SyncPattern {
+        SyncPattern { strategy: self.strategy, graph: self.graph }
     }
 
     /// Rows of digits of a batch: the windows, and one that marks scalars equal to one.
@@ -405,9 +528,21 @@ impl MsmPlan {
         self.entries_max().div_ceil(u64::from(self.entries_per_thread))
     }
 
-    /// Points that a batch sends down: the rows of each window, and the sum of points with scalar one.
+    /// Points that a batch sends down: a row for each bit of each window, and the sum of points with scalar one.
     pub fn rows_total(&self) -> u64 {
-        u64::from(self.window_count) * u64::from(self.rows_per_window) + 1
+        u64::from(self.window_count) * u64::from(self.window_bits) + 1
+    }
+
+    /// How the bits of a bucket's weight are split in the reduction: low bits, high bits; the last bit stands alone.
+    pub fn line_bits(&self) -> (u32, u32) {
+        let low = (self.window_bits - 1) / 2;
+        (low, self.window_bits - 1 - low)
+    }
+
+    /// Rows and columns of the buckets of all windows.
+    pub fn lines_total(&self) -> u64 {
+        let (low, high) = self.line_bits();
+        u64::from(self.window_count) * ((1 << low) + (1 << high))
     }
 
     /// Device memory of the run, resident bases apart.

@@ -11,7 +11,8 @@
 //!           scatter      digits -> entries, sorted by bucket
 //!           accumulate   entries and bases -> buckets, and partial sums where a run spans threads
 //!           merge        partial sums -> buckets
-//!           reduce       buckets -> rows
+//!           sum lines    buckets -> sums of rows and columns of them, by halves of their weight
+//!           sum bits     lines -> rows, one for each bit
 //! download  download     rows -> rows_host[s]
 //! host      fold         rows_host[s] -> the running total
 //! ```
@@ -19,17 +20,29 @@
 //! `rows` exists once on the device. With deferral the host has not waited for batch i-1 when batch i is queued, so the
 //! reduction of batch i waits for the download of batch i-1 by an event: the *device-side edge*. Without it the rows of
 //! one batch are overwritten while they are on their way down.
+//!
+//! With [`Strategy::Threaded`] the last line belongs to a host thread of its own, the [`COLLECTOR`]. It is told by a flag
+//! that a batch is queued, and tells by another that the batch is folded; the host waits for that before it uses the slot
+//! again.
+//!
+//! Where results arrive ([`ResultMemory`]) changes the kind of `rows_host` and nothing else. With pageable slots the
+//! checker reports the waits for them as surplus: a download that blocks the host has left nothing to wait for.
 
 use crate::plan::{
-    MERGE_HOT_BLOCKS, MERGE_PARTIALS_MAX, MsmPlan, REDUCE_BLOCK, SCAN_TILE, ScalarForm, Strategy,
+    MERGE_HOT_BLOCKS, MERGE_HOT_THREADS, MsmPlan, REDUCE_BLOCK, ResultMemory, SCAN_TILE, ScalarForm, Strategy,
 };
 use gpu_core::Space;
-use gpu_core::schedule::{Action, Arg, BufferId, EventId, Launch, Region, Schedule, StreamId, Work};
+use gpu_core::schedule::{
+    Action, Arg, BufferId, EventId, FlagId, Launch, MAIN, Region, Schedule, StreamId, ThreadId, Work,
+};
 
 /// Name of the host step that copies the caller's scalars of a batch into its slot (written: the slot).
 pub const STAGE: &str = "stage";
 /// Name of the host step that folds the rows of a batch (read: the slot).
 pub const FOLD: &str = "fold";
+
+/// Name of the host thread that collects results, with [`Strategy::Threaded`]. All MSMs of a schedule share it.
+pub const COLLECTOR: &str = "collector";
 
 const THREADS: u32 = 256;
 const POINT_THREADS: u32 = 128;
@@ -48,6 +61,7 @@ struct Buffers {
     tails: BufferId,
     hot: BufferId,
     buckets: BufferId,
+    lines: BufferId,
     rows: BufferId,
     rows_host: Vec<BufferId>,
 }
@@ -58,6 +72,15 @@ struct Events {
     recoded: Vec<EventId>,
     reduced: Vec<EventId>,
     downloaded: Vec<EventId>,
+}
+
+/// The host thread that collects, and what it and the first tell each other.
+struct Collector {
+    thread: ThreadId,
+    /// For each batch: all its work is queued.
+    queued: Vec<FlagId>,
+    /// For each batch whose slot is needed again: its rows are folded.
+    folded: Vec<FlagId>,
 }
 
 /// Streams that an MSM is queued on.
@@ -98,6 +121,7 @@ pub struct MsmPart {
     streams: Streams,
     buffers: Buffers,
     events: Events,
+    collector: Option<Collector>,
 }
 
 impl std::fmt::Debug for MsmPart {
@@ -118,7 +142,13 @@ impl MsmPart {
     ) -> Self {
         let buffers = Buffers::declare(plan, schedule, prefix, bases, &source);
         let events = Events::declare(plan, schedule, prefix, &source);
-        Self { plan: *plan, prefix: prefix.into(), source, streams, buffers, events }
+        let collector = match plan.strategy {
+            Strategy::Threaded { .. } if plan.batch_count > 0 => {
+                Some(Collector::declare(plan, schedule, prefix))
+            }
+            _ => None,
+        };
+        Self { plan: *plan, prefix: prefix.into(), source, streams, buffers, events, collector }
     }
 
     /// Pushes the work of every batch, and collects those whose slots are needed again.
@@ -126,7 +156,9 @@ impl MsmPart {
         let mut builder = Builder { part: self, plan: &self.plan, schedule };
         builder.clear_counts();
         match self.plan.strategy {
-            Strategy::Hard | Strategy::Deferred { .. } => builder.rows_per_batch(),
+            Strategy::Hard | Strategy::Deferred { .. } | Strategy::Threaded { .. } => {
+                builder.rows_per_batch()
+            }
             Strategy::OnDevice => builder.rows_at_end(),
         }
     }
@@ -135,7 +167,7 @@ impl MsmPart {
     pub fn push_collect(&self, schedule: &mut Schedule) {
         let mut builder = Builder { part: self, plan: &self.plan, schedule };
         for batch in self.plan.first_uncollected()..self.plan.batch_count {
-            builder.collect(batch);
+            builder.collect(MAIN, batch);
         }
     }
 }
@@ -152,8 +184,15 @@ pub const BASES: BufferId = BufferId(0);
 /// Declares everything that an MSM from staged scalars needs.
 fn declare(plan: &MsmPlan) -> (Schedule, MsmPart) {
     let (word, batches) = (plan.group.word(), plan.batch_count);
-    let mut schedule =
-        Schedule::new(format!("msm {word} n={} batches={batches} {}", plan.base_count, plan.strategy));
+    let results = match plan.result_memory {
+        ResultMemory::Pinned => "",
+        ResultMemory::Pageable => ", pageable results",
+    };
+    let mut schedule = Schedule::new(format!(
+        "msm {word} n={} batches={batches} {}{results}",
+        plan.base_count,
+        plan.pattern()
+    ));
     let bases = schedule.buffer("bases", Space::Resident, plan.base_count * plan.group.affine_bytes());
     assert_eq!(bases, BASES, "the bases are the first buffer");
     let streams = Streams::declare(&mut schedule);
@@ -182,16 +221,41 @@ impl Builder<'_> {
             // The slot of this batch is free once the batch that last filled it has been folded.
             let collected = (batch + 1).saturating_sub(slots);
             if batch >= slots {
-                self.collect(batch - slots);
+                self.free_slot(batch - slots);
             }
             self.send(batch);
             self.sort(batch);
             self.accumulate(batch, false);
+            self.sum_lines(batch);
             if batch > collected {
                 self.wait_rows_free(batch);
             }
-            self.reduce(batch);
+            self.sum_bits(batch);
             self.bring(batch);
+            self.hand_over(batch);
+        }
+    }
+
+    /// Before the slot of a batch is used again: the host collects it, or waits until it has been.
+    fn free_slot(&mut self, batch: u32) {
+        match &self.part.collector {
+            None => self.collect(MAIN, batch),
+            Some(collector) => {
+                let flag = collector.folded[batch as usize];
+                self.schedule.push("rows_folded", Some(batch), Action::Await { flag });
+            }
+        }
+    }
+
+    /// Leaves a batch that is queued to the collector, if there is one.
+    fn hand_over(&mut self, batch: u32) {
+        let Some(Collector { thread, queued, folded }) = &self.part.collector else { return };
+        let flag = queued[batch as usize];
+        self.schedule.push("batch_queued", Some(batch), Action::Signal { flag });
+        self.schedule.push_on(*thread, "batch_queued", Some(batch), Action::Await { flag });
+        self.collect(*thread, batch);
+        if let Some(&flag) = folded.get(batch as usize) {
+            self.schedule.push_on(*thread, "rows_folded", Some(batch), Action::Signal { flag });
         }
     }
 
@@ -208,7 +272,8 @@ impl Builder<'_> {
             self.accumulate(batch, batch > 0);
         }
         if let Some(last) = plan.batch_count.checked_sub(1) {
-            self.reduce(last);
+            self.sum_lines(last);
+            self.sum_bits(last);
             self.bring(last);
         }
     }
@@ -388,7 +453,7 @@ impl Builder<'_> {
             Arg::Read(offsets),
             total,
             per_thread,
-            Arg::U32(MERGE_PARTIALS_MAX),
+            Arg::U32(plan.merge_partials_max),
             Arg::U32(keep.into()),
         ];
         let bucket_total = plan.bucket_total();
@@ -396,7 +461,7 @@ impl Builder<'_> {
         let work = Work {
             fp_muls: partials * add,
             bytes: (bucket_total * plan.group.xyzz_bytes()) as f64 + 2.0 * partial_bytes as f64,
-            chain_muls: (partials / bucket_total as f64 + 1.0).min(f64::from(MERGE_PARTIALS_MAX)) * add,
+            chain_muls: (partials / bucket_total as f64 + 1.0).min(f64::from(plan.merge_partials_max)) * add,
         };
         let grid = [bucket_total.div_ceil(u64::from(POINT_THREADS)), 1];
         self.launch(self.kernel("msm_merge_partials"), batch, grid, POINT_THREADS, args, work);
@@ -410,7 +475,7 @@ impl Builder<'_> {
             per_thread,
         ];
         let grid = [u64::from(MERGE_HOT_BLOCKS), 1];
-        self.launch(self.kernel("msm_merge_hot"), batch, grid, REDUCE_BLOCK, args, Work::default());
+        self.launch(self.kernel("msm_merge_hot"), batch, grid, MERGE_HOT_THREADS, args, Work::default());
     }
 
     /// The device-side edge: `rows` may still be on its way down for the batch before.
@@ -419,27 +484,54 @@ impl Builder<'_> {
         self.wait("rows_free", batch, self.part.streams.compute, event);
     }
 
-    /// Buckets to rows.
-    fn reduce(&mut self, batch: u32) {
+    /// Buckets to lines: the first half of the reduction, which leaves `rows` alone.
+    fn sum_lines(&mut self, batch: u32) {
         let plan = self.plan;
-        let (rows, buckets) = (self.whole(self.part.buffers.rows), self.whole(self.part.buffers.buckets));
-        let (windows, bits) = (plan.window_count, plan.window_bits);
+        let (low, high) = plan.line_bits();
+        let (lines, buckets) = (self.whole(self.part.buffers.lines), self.whole(self.part.buffers.buckets));
         let args = vec![
-            Arg::Write(rows),
+            Arg::Write(lines),
             Arg::Read(buckets),
-            Arg::U32(windows),
-            Arg::U32(plan.bucket_count),
-            Arg::U32(plan.rows_per_window),
+            Arg::U32(low),
+            Arg::U32(high),
+            Arg::U32(plan.line_threads),
         ];
         let add = plan.group.add_muls();
-        let per_thread = plan.bucket_count.div_ceil(plan.rows_per_window * REDUCE_BLOCK);
+        let per_thread = (1 << low) / plan.line_threads;
         let work = Work {
             fp_muls: plan.bucket_total() as f64 * 2.0 * add,
-            bytes: (plan.bucket_total() * plan.group.xyzz_bytes()) as f64,
-            chain_muls: f64::from(2 * per_thread + 2 * bits + 6) * add,
+            bytes: (2 * plan.bucket_total() * plan.group.xyzz_bytes()) as f64,
+            chain_muls: f64::from(per_thread + 2 * plan.line_threads.ilog2()) * add,
         };
-        let grid = [u64::from(plan.rows_per_window), u64::from(windows) + 1];
-        self.launch(self.kernel("msm_reduce_buckets"), batch, grid, REDUCE_BLOCK, args, work);
+        let blocks =
+            |lines: u64, threads: u32| (lines * u64::from(threads)).div_ceil(u64::from(REDUCE_BLOCK));
+        let columns = blocks(1 << low, plan.line_threads << (high - low));
+        let grid = [blocks(1 << high, plan.line_threads) + columns, u64::from(plan.window_count)];
+        self.launch(self.kernel("msm_sum_lines"), batch, grid, REDUCE_BLOCK, args, work);
+    }
+
+    /// Lines to rows.
+    fn sum_bits(&mut self, batch: u32) {
+        let plan = self.plan;
+        let (low, high) = plan.line_bits();
+        let rows = self.whole(self.part.buffers.rows);
+        let (lines, buckets) = (self.whole(self.part.buffers.lines), self.whole(self.part.buffers.buckets));
+        let args = vec![
+            Arg::Write(rows),
+            Arg::Read(lines),
+            Arg::Read(buckets),
+            Arg::U32(plan.window_count),
+            Arg::U32(low),
+            Arg::U32(high),
+        ];
+        let add = plan.group.add_muls();
+        let work = Work {
+            fp_muls: plan.lines_total() as f64 * f64::from(high) / 2.0 * add,
+            bytes: (plan.lines_total() * plan.group.xyzz_bytes()) as f64 * f64::from(high) / 2.0,
+            chain_muls: f64::from(((1 << high) / 2 / REDUCE_BLOCK).max(1) + high.min(6)) * add,
+        };
+        let grid = [u64::from(plan.window_bits), u64::from(plan.window_count) + 1];
+        self.launch(self.kernel("msm_sum_bits"), batch, grid, REDUCE_BLOCK, args, work);
     }
 
     fn bring(&mut self, batch: u32) {
@@ -456,18 +548,15 @@ impl Builder<'_> {
         self.record("rows_downloaded", batch, self.part.streams.download, downloaded);
     }
 
-    fn collect(&mut self, batch: u32) {
+    fn collect(&mut self, thread: ThreadId, batch: u32) {
         let slot = self.result_slot(batch);
         let event = self.part.events.downloaded[slot];
-        self.schedule.push("rows_downloaded", Some(batch), Action::HostWait { event });
+        self.schedule.push_on(thread, "rows_downloaded", Some(batch), Action::HostWait { event });
         let reads = vec![self.whole(self.part.buffers.rows_host[slot])];
         let adds = self.plan.rows_total() as f64 + 256.0;
         let host_us = adds * self.plan.group.add_muls() * 0.04; // 40 ns a multiplication
-        self.schedule.push(
-            self.host_step(FOLD),
-            Some(batch),
-            Action::HostStep { reads, writes: vec![], host_us },
-        );
+        let fold = Action::HostStep { reads, writes: vec![], host_us };
+        self.schedule.push_on(thread, self.host_step(FOLD), Some(batch), fold);
     }
 
     /// Name of a host step of this MSM.
@@ -502,10 +591,12 @@ impl Buffers {
         let scalars_host = scalar_ring("scalars_host", Space::PinnedUpload);
         let scalars = scalar_ring("scalars", Space::Device);
         let rows_bytes = plan.rows_total() * xyzz;
+        let results = match plan.result_memory {
+            ResultMemory::Pinned => Space::PinnedDownload,
+            ResultMemory::Pageable => Space::Pageable,
+        };
         let rows_host = (0..plan.result_slot_count())
-            .map(|slot| {
-                schedule.buffer(format!("{prefix}rows_host[{slot}]"), Space::PinnedDownload, rows_bytes)
-            })
+            .map(|slot| schedule.buffer(format!("{prefix}rows_host[{slot}]"), results, rows_bytes))
             .collect();
         let mut secret =
             |name: &str, bytes| schedule.secret_buffer(format!("{prefix}{name}"), Space::Device, bytes);
@@ -525,8 +616,9 @@ impl Buffers {
             entries,
             heads: device("heads", partials * xyzz),
             tails: device("tails", partials * xyzz),
-            hot: device("hot", 4 * (1 + hot_max(partials))),
+            hot: device("hot", 4 * (1 + hot_max(plan, partials))),
             buckets: device("buckets", total * xyzz),
+            lines: device("lines", plan.lines_total() * xyzz),
             rows: device("rows", rows_bytes),
             rows_host,
         }
@@ -554,7 +646,19 @@ impl Events {
     }
 }
 
-/// Most buckets that can have more than [`MERGE_PARTIALS_MAX`] partial sums, when there are `threads` of two each.
-fn hot_max(threads: u64) -> u64 {
-    2 * threads / u64::from(MERGE_PARTIALS_MAX) + 1
+impl Collector {
+    fn declare(plan: &MsmPlan, schedule: &mut Schedule, prefix: &str) -> Self {
+        let known = schedule.threads.iter().position(|name| name == COLLECTOR);
+        let thread = known.map_or_else(|| schedule.thread(COLLECTOR), |index| ThreadId(index as u32));
+        let mut flags = |name: &str, batches| {
+            (0..batches).map(|batch| schedule.flag(format!("{prefix}{name}[{batch}]"))).collect()
+        };
+        let queued = flags("queued", plan.batch_count);
+        Self { thread, queued, folded: flags("folded", plan.batch_count - plan.slot_count()) }
+    }
+}
+
+/// Most buckets that can have more than `merge_partials_max` partial sums, when there are `threads` of two each.
+fn hot_max(plan: &MsmPlan, threads: u64) -> u64 {
+    2 * threads / u64::from(plan.merge_partials_max) + 1
 }

@@ -7,8 +7,12 @@ use gpu_core::{Device, sim::SimOptions};
 use msm_gpu::{Bases, Msm, MsmConfig, MsmGroup, Strategy, reduced};
 use rand_chacha::ChaCha20Rng;
 
-const STRATEGIES: [Strategy; 4] =
-    [Strategy::Hard, Strategy::Deferred { buffers: 2 }, Strategy::Deferred { buffers: 3 }, Strategy::OnDevice];
+const STRATEGIES: [Strategy; 4] = [
+    Strategy::Hard,
+    Strategy::Deferred { buffers: 2 },
+    Strategy::Deferred { buffers: 3 },
+    Strategy::OnDevice,
+];
 
 fn scalars(rng: &mut ChaCha20Rng, n: usize) -> Vec<Fr> {
     let scalar = |rng: &mut ChaCha20Rng| match rng.gen_range(0..8) {
@@ -37,7 +41,8 @@ fn agrees<G: MsmGroup>(n: usize, window_bits: Option<u32>) {
         for batches in [1, 2, 3, 8, 31].into_iter().filter(|batches| *batches as usize <= n) {
             for strategy in STRATEGIES {
                 let config = MsmConfig { strategy, window_bits, ..MsmConfig::batches(batches) };
-                let what = format!("{} n={n} batches={batches} {strategy} w={window_bits:?}", device.info().id);
+                let what =
+                    format!("{} n={n} batches={batches} {strategy} w={window_bits:?}", device.info().id);
                 let mut msm = Msm::<G, Fr>::new(&bases, &config).unwrap();
                 assert_eq!(msm.run(&scalars).unwrap(), expected, "{what}");
                 assert_eq!(msm.run(&scalars).unwrap(), expected, "{what}, again");
