@@ -321,7 +321,7 @@ impl Check<'_> {
         for (batches, strategy) in ways {
             let solved = bases.as_ref().map_err(ToString::to_string).and_then(|bases| {
                 let config =
-                    MsmConfig { batches: Batches::Count(*batches), strategy: *strategy, window_bits: None };
+                    MsmConfig { batches: Batches::Count(*batches), strategy: *strategy, window_bits: None, ..MsmConfig::default() };
                 solve_one(bases, &config, scalars).map_err(|error| error.to_string())
             });
             let (verdict, window_bits, wall_us, idle) = match solved {

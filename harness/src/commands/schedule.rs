@@ -98,6 +98,7 @@ pub fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<Judgement, Failur
         batches: Batches::Count(args.batches),
         strategy: args.strategy,
         window_bits: args.window_bits,
+        ..MsmConfig::default()
     };
     let profile = &args.profile;
     let limits = DeviceLimits {
