@@ -320,8 +320,12 @@ impl Check<'_> {
         let bases = Bases::<G>::trusted(device, problem.bases);
         for (batches, strategy) in ways {
             let solved = bases.as_ref().map_err(ToString::to_string).and_then(|bases| {
-                let config =
-                    MsmConfig { batches: Batches::Count(*batches), strategy: *strategy, window_bits: None, ..MsmConfig::default() };
+                let config = MsmConfig {
+                    batches: Batches::Count(*batches),
+                    strategy: *strategy,
+                    window_bits: None,
+                    ..MsmConfig::default()
+                };
                 solve_one(bases, &config, scalars).map_err(|error| error.to_string())
             });
             let (verdict, window_bits, wall_us, idle) = match solved {

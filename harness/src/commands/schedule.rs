@@ -5,7 +5,7 @@ use crate::report::bytes_text;
 use gpu_core::check::{Report, check};
 use gpu_core::model::{Profile, Span, Timeline, estimate};
 use gpu_core::schedule::{Action, Schedule, Space};
-use msm_gpu::{Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, ScalarForm, Strategy};
+use msm_gpu::{DeviceLimits, GroupKind, MsmConfig, MsmPlan, ScalarForm, Strategy};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -95,10 +95,9 @@ pub fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<Judgement, Failur
     };
     let base_count = args.n.unwrap_or(1 << args.log_n);
     let config = MsmConfig {
-        batches: Batches::Count(args.batches),
         strategy: args.strategy,
         window_bits: args.window_bits,
-        ..MsmConfig::default()
+        ..MsmConfig::batches(args.batches)
     };
     let profile = &args.profile;
     let limits = DeviceLimits {
