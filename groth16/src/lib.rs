@@ -1,9 +1,30 @@
-//! Groth16 over BLS12-381: proving keys as files keep them, read into arkworks' own points.
+//! Groth16 over BLS12-381 on a GPU: bit for bit the proofs that arkworks, bellman and zkcrypto make.
 //!
-//! [`bellman`] reads the parameter files of bellman, zkcrypto's `groth16` and bellperson: those of Zcash Sapling and of
-//! Filecoin. Input is never trusted: every fault of a file is a typed error that names section and offset.
+//! [`Prover`] is made once, from a proving key and its constraints; each proof then costs one schedule on the device.
+//! [`r1cs`] takes the constraints of any arkworks circuit, and of bellman's with the feature `bellman`; [`bellman`] reads
+//! the parameter files of bellman, zkcrypto's `groth16` and bellperson: those of Zcash Sapling and of Filecoin.
+//! [`plan`] has the sizes of a proof, [`schedule`] what runs, [`key`] what is resident.
+//!
+//! Secrets pass through: the assignment, and the blinding numbers r and s. What holds them is wiped when it is released,
+//! on the device too. All of it is variable-time.
 #![deny(unsafe_code)]
 
 pub mod bellman;
+pub mod error;
+pub mod key;
+pub mod modules {
+    //! The kernels of this crate, embedded.
+    #![allow(unsafe_code)]
+    include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+}
+pub mod plan;
+pub mod prover;
+pub mod r1cs;
+pub mod schedule;
 
 pub use bellman::{CompactKey, ReadError, Validation, VerifyingKey};
+pub use error::{KeyError, ProveError};
+pub use key::{DeviceKey, Trust};
+pub use plan::{Product, ProofPlan, ProveConfig, Shape, Upload};
+pub use prover::{Proof, Prover};
+pub use r1cs::{Csr, R1cs, R1csError};

@@ -1,0 +1,394 @@
+//! The prover: a key on a device, and as many proofs as are wanted, one after another or at once.
+
+use crate::error::ProveError;
+use crate::key::{DeviceKey, KeyPoints, Trust};
+use crate::plan::{Product, ProofPlan, ProveConfig, Upload};
+use crate::r1cs::R1cs;
+use crate::schedule::{self, Resident, STAGE_Z, TOP, VERDICT};
+use ark_bls12_381::{Bls12_381, Fr, G1Projective, G2Projective};
+use ark_ec::CurveGroup;
+use ark_ff::{AdditiveGroup, Field, UniformRand};
+use ark_groth16::{Groth16, ProvingKey, VerifyingKey};
+use ark_std::rand::RngCore;
+use gpu_core::run::HostViews;
+use gpu_core::schedule::Op;
+use gpu_core::{Bindings, CheckedSchedule, Device, GpuError, Schedule, Trace, Workspace};
+use msm_gpu::DeviceLimits;
+use msm_gpu::fold::fold;
+use rayon::prelude::*;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use zeroize::Zeroize;
+
+/// arkworks' own proof type. Compressed, its 192 bytes are bellman's and Zcash's too.
+pub type Proof = ark_groth16::Proof<Bls12_381>;
+
+/// Values that one thread copies at a time.
+const STAGE_PART: usize = 1 << 14;
+
+/// What a proof took.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// When each operation of the schedule ran.
+    pub trace: Trace,
+    /// Host time to put the proof together, in microseconds.
+    pub assemble_us: f64,
+    /// Host time to verify it, in microseconds; `None` where that is off.
+    pub verify_us: Option<f64>,
+}
+
+/// Proofs under one key on one device. Clones share everything; it may be used from any number of threads.
+#[derive(Debug, Clone)]
+pub struct Prover {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    key: Arc<DeviceKey>,
+    config: ProveConfig,
+    plan: ProofPlan,
+    schedule: Arc<CheckedSchedule>,
+    bindings: Bindings,
+    jobs: Jobs,
+}
+
+impl Prover {
+    /// Checks a key, brings it to a device, and checks the schedule of its proofs.
+    ///
+    /// # Errors
+    /// As [`DeviceKey::new`], [`with_key`](Self::with_key).
+    pub fn new(device: &Device, key: &ProvingKey<Bls12_381>, r1cs: &R1cs) -> Result<Self, ProveError> {
+        let key = DeviceKey::new(device, key, r1cs, Trust::Checked)?;
+        Self::with_key(Arc::new(key), &ProveConfig::default())
+    }
+
+    /// Proofs under a key that is on a device.
+    ///
+    /// # Errors
+    /// [`ProveError::Plan`] for what does not fit; [`ProveError::Gpu`].
+    pub fn with_key(key: Arc<DeviceKey>, config: &ProveConfig) -> Result<Self, ProveError> {
+        let device = key.device();
+        let limits = DeviceLimits::of(device)?;
+        let plan = ProofPlan::new(key.shape(), config, &limits)?;
+        let schedule = Arc::new(CheckedSchedule::new(schedule::build(&plan))?);
+        device.load(msm_gpu::modules::ALL)?;
+        device.load(ntt_gpu::modules::ALL)?;
+        let bindings = bind(&key, &plan);
+        // The first proof's memory is taken here: what does not fit is known before anybody waits for a proof.
+        let workspace = Workspace::new(device, schedule.clone())?;
+        let jobs = Jobs::new(config.jobs_max.max(1), workspace);
+        Ok(Self { inner: Arc::new(Inner { key, config: *config, plan, schedule, bindings, jobs }) })
+    }
+
+    /// The key.
+    pub fn key(&self) -> &DeviceKey {
+        &self.inner.key
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &ProofPlan {
+        &self.inner.plan
+    }
+
+    /// The schedule that each proof runs.
+    pub fn schedule(&self) -> &Schedule {
+        self.inner.schedule.schedule()
+    }
+
+    /// A proof, blinded by random numbers.
+    ///
+    /// # Errors
+    /// As [`prove_with`](Self::prove_with).
+    pub fn prove(&self, assignment: &[Fr], rng: &mut impl RngCore) -> Result<Proof, ProveError> {
+        let (mut r, mut s) = (Fr::rand(rng), Fr::rand(rng));
+        let proof = self.prove_with(assignment, r, s);
+        r.zeroize();
+        s.zeroize();
+        proof
+    }
+
+    /// A proof with given blinding numbers: the same bytes as arkworks' for the same r and s. Who chooses them other than
+    /// at random gives zero knowledge up.
+    ///
+    /// # Errors
+    /// [`ProveError::LengthMismatch`], [`ProveError::FirstNotOne`] before anything runs; [`ProveError::Unsatisfied`] before
+    /// any product runs; [`ProveError::Invalid`] unless the proof verifies; [`ProveError::Gpu`]. After any of them, the next
+    /// proof is right again.
+    pub fn prove_with(&self, assignment: &[Fr], r: Fr, s: Fr) -> Result<Proof, ProveError> {
+        Ok(self.prove_reported(assignment, r, s, false)?.0)
+    }
+
+    /// As [`prove_with`](Self::prove_with), with what it took; `timed` measures each operation on the device's clock.
+    ///
+    /// # Errors
+    /// As [`prove_with`](Self::prove_with).
+    pub fn prove_reported(
+        &self,
+        assignment: &[Fr],
+        r: Fr,
+        s: Fr,
+        timed: bool,
+    ) -> Result<(Proof, Report), ProveError> {
+        let inner = &*self.inner;
+        let expected = inner.plan.shape.variable_count as usize;
+        if assignment.len() != expected {
+            return Err(ProveError::LengthMismatch { expected, found: assignment.len() });
+        }
+        if assignment[0] != Fr::ONE {
+            return Err(ProveError::FirstNotOne);
+        }
+        let mut job = inner.jobs.take(|| Workspace::new(inner.key.device(), inner.schedule.clone()))?;
+        if timed {
+            job.workspace().enable_timing()?;
+        }
+        let sums = Mutex::new(Sums::default());
+        let refused = Mutex::new(None);
+        let steps = |op: &Op, views: HostViews<'_>| {
+            inner.host_step(op, views, assignment, &sums).map_err(|refusal| {
+                let step = GpuError::HostStep { step: op.name.to_string(), cause: refusal.to_string() };
+                *lock(&refused) = Some(refusal);
+                step
+            })
+        };
+        // What depends on r and s alone is computed while the device works.
+        let (outcome, blinding) = std::thread::scope(|scope| {
+            let blinding = scope.spawn(|| Blinding::new(&inner.key.points, r, s));
+            let outcome = job.workspace().run(&inner.bindings, &steps);
+            (outcome, blinding.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        let trace = match (outcome, into_inner(refused)) {
+            (_, Some(refusal)) => {
+                job.keep();
+                return Err(refusal);
+            }
+            (Ok(trace), None) => trace,
+            (Err(error), None) => return Err(error.into()),
+        };
+        job.keep();
+        let start = Instant::now();
+        let proof = into_inner(sums).assemble(&inner.key.points, &blinding, r, s);
+        let assemble_us = start.elapsed().as_secs_f64() * 1e6;
+        let mut verify_us = None;
+        if inner.config.verify {
+            let start = Instant::now();
+            self.verify(&assignment[1..inner.plan.shape.input_count as usize], &proof)?;
+            verify_us = Some(start.elapsed().as_secs_f64() * 1e6);
+        }
+        Ok((proof, Report { trace, assemble_us, verify_us }))
+    }
+
+    /// Whether a proof verifies for public inputs, the constant 1 left out.
+    ///
+    /// # Errors
+    /// [`ProveError::Invalid`] if it does not; [`ProveError::LengthMismatch`] for a wrong number of inputs, which
+    /// arkworks' verifier does not refuse.
+    pub fn verify(&self, inputs: &[Fr], proof: &Proof) -> Result<(), ProveError> {
+        let vk = &self.inner.key.vk;
+        let expected = vk.vk.gamma_abc_g1.len() - 1;
+        if inputs.len() != expected {
+            return Err(ProveError::LengthMismatch { expected, found: inputs.len() });
+        }
+        match Groth16::<Bls12_381>::verify_proof(vk, proof, inputs) {
+            Ok(true) => Ok(()),
+            _ => Err(ProveError::Invalid),
+        }
+    }
+
+    /// The verifying key.
+    pub fn verifying_key(&self) -> &VerifyingKey<Bls12_381> {
+        self.inner.key.verifying_key()
+    }
+}
+
+/// What has been summed of the products so far.
+#[derive(Debug, Default)]
+struct Sums {
+    a: G1Projective,
+    b_g1: G1Projective,
+    b_g2: G2Projective,
+    l: G1Projective,
+    h: G1Projective,
+}
+
+impl Sums {
+    /// A, B and C.
+    ///
+    /// ```text
+    /// A = alpha + sum z_i a_i + r delta           B = beta + sum z_i b_i + s delta
+    /// C = s A + r B - r s delta + sum z_i l_i + sum h_i tau^i Z(tau) / delta
+    /// ```
+    fn assemble(&self, points: &KeyPoints, blinding: &Blinding, r: Fr, s: Fr) -> Proof {
+        let a = self.a + points.alpha_g1 + blinding.r_delta_g1;
+        let b_g1 = self.b_g1 + points.beta_g1 + blinding.s_delta_g1;
+        let b_g2 = self.b_g2 + points.beta_g2 + blinding.s_delta_g2;
+        let c = a * s + b_g1 * r - blinding.rs_delta_g1 + self.l + self.h;
+        Proof { a: a.into_affine(), b: b_g2.into_affine(), c: c.into_affine() }
+    }
+}
+
+/// Multiples of delta by the blinding numbers.
+#[derive(Debug)]
+struct Blinding {
+    r_delta_g1: G1Projective,
+    s_delta_g1: G1Projective,
+    rs_delta_g1: G1Projective,
+    s_delta_g2: G2Projective,
+}
+
+impl Blinding {
+    fn new(points: &KeyPoints, r: Fr, s: Fr) -> Self {
+        Self {
+            r_delta_g1: points.delta_g1 * r,
+            s_delta_g1: points.delta_g1 * s,
+            rs_delta_g1: points.delta_g1 * (r * s),
+            s_delta_g2: points.delta_g2 * s,
+        }
+    }
+}
+
+impl Inner {
+    fn host_step(
+        &self,
+        op: &Op,
+        mut views: HostViews<'_>,
+        assignment: &[Fr],
+        sums: &Mutex<Sums>,
+    ) -> Result<(), ProveError> {
+        match op.name.as_ref() {
+            STAGE_Z => {
+                let chunk = match self.plan.upload {
+                    Upload::Pageable => assignment.len(),
+                    Upload::Ring { chunk, .. } => chunk.max(1) as usize,
+                };
+                let start = op.batch.expect("a part of the assignment has a number") as usize * chunk;
+                let slot = views.write::<Fr>(0);
+                let source = &assignment[start..start + slot.len()];
+                let parts = slot.par_chunks_mut(STAGE_PART).zip(source.par_chunks(STAGE_PART));
+                parts.for_each(|(slot, source)| slot.copy_from_slice(source));
+            }
+            VERDICT => {
+                let failing = views.read::<u32>(0)[0];
+                if failing != 0 {
+                    let constraint = (self.plan.shape.constraint_count - failing) as usize;
+                    return Err(ProveError::Unsatisfied { constraint });
+                }
+            }
+            TOP => {
+                if views.read::<Fr>(0)[0] != Fr::ZERO {
+                    return Err(ProveError::Quotient);
+                }
+            }
+            other => {
+                let product = schedule::folded(other).expect("a proof's schedule has no other host step");
+                let plan = self.plan.product(product).expect("a product that is folded has points");
+                let rows_g1 = |views: &HostViews<'_>| fold::<G1Projective>(plan, views.read(0));
+                match product {
+                    Product::A => lock(sums).a += rows_g1(&views),
+                    Product::BG1 => lock(sums).b_g1 += rows_g1(&views),
+                    Product::BG2 => lock(sums).b_g2 += fold::<G2Projective>(plan, views.read(0)),
+                    Product::L => lock(sums).l += rows_g1(&views),
+                    Product::H => lock(sums).h += rows_g1(&views),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Binds what is resident to the buffers of the plan's schedule.
+fn bind(key: &DeviceKey, plan: &ProofPlan) -> Bindings {
+    let resident = Resident::declare(plan, &mut Schedule::new("resident"));
+    let ([row_offsets, columns, factors, coefficients], tables) = (resident.constraints, resident.tables);
+    let bindings = Bindings::new()
+        .bind(row_offsets, &key.row_offsets)
+        .bind(columns, &key.columns)
+        .bind(factors, &key.factors)
+        .bind(coefficients, &key.coefficients)
+        .bind(tables[0], key.to_coefficients.buffer())
+        .bind(tables[1], key.to_coset.buffer())
+        .bind(tables[2], key.from_coset.buffer());
+    resident.bases.iter().fold(bindings, |bindings, (product, id)| match product {
+        Product::A => bindings.bind(*id, &key.a_query),
+        Product::BG1 => bindings.bind(*id, &key.b_g1_query),
+        Product::BG2 => bindings.bind(*id, &key.b_g2_query),
+        Product::L => bindings.bind(*id, &key.l_query),
+        Product::H => bindings.bind(*id, &key.h_query),
+    })
+}
+
+/// Memory of proofs: what runs, up to a limit, and what waits to be used again.
+#[derive(Debug)]
+struct Jobs {
+    jobs_max: usize,
+    state: Mutex<JobsState>,
+    ended: Condvar,
+}
+
+#[derive(Debug)]
+struct JobsState {
+    running: usize,
+    idle: Vec<Workspace>,
+}
+
+impl Jobs {
+    fn new(jobs_max: usize, first: Workspace) -> Self {
+        let state = Mutex::new(JobsState { running: 0, idle: vec![first] });
+        Self { jobs_max, state, ended: Condvar::new() }
+    }
+
+    /// Waits for a turn, and takes memory: what an earlier proof left, or new.
+    fn take(&self, make: impl FnOnce() -> gpu_core::Result<Workspace>) -> gpu_core::Result<Job<'_>> {
+        let may_not = |state: &mut JobsState| state.running >= self.jobs_max;
+        let mut state =
+            self.ended.wait_while(lock(&self.state), may_not).unwrap_or_else(PoisonError::into_inner);
+        state.running += 1;
+        let idle = state.idle.pop();
+        drop(state);
+        let mut job = Job { jobs: self, workspace: idle, is_kept: false };
+        if job.workspace.is_none() {
+            job.workspace = Some(make()?);
+        }
+        Ok(job)
+    }
+}
+
+/// A proof's turn. Ends with it, however the proof ends.
+struct Job<'a> {
+    jobs: &'a Jobs,
+    workspace: Option<Workspace>,
+    is_kept: bool,
+}
+
+impl Job<'_> {
+    fn workspace(&mut self) -> &mut Workspace {
+        self.workspace.as_mut().expect("a turn has memory until it ends")
+    }
+
+    /// The memory is good for another proof. It is not after a failure of the device, or a panic.
+    fn keep(&mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        // Released, and wiped, before the turn ends: whoever comes next finds the memory free.
+        let kept = self.workspace.take().filter(|_| self.is_kept);
+        let mut state = lock(&self.jobs.state);
+        state.running -= 1;
+        state.idle.extend(kept);
+        drop(state);
+        self.jobs.ended.notify_one();
+    }
+}
+
+/// What a lock here guards is whole after each change, so that a panic elsewhere poisons nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn into_inner<T>(mutex: Mutex<T>) -> T {
+    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

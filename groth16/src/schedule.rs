@@ -1,0 +1,280 @@
+//! The schedule of a whole proof: one value, checked like every other, from the assignment on the host to five sums.
+//!
+//! ```text
+//! host      stage_z    the caller's assignment -> z_host[s]
+//! upload    upload_z   z_host[s] -> z
+//! compute   eval, check     z -> values of A z, B z, C z, and the first constraint that fails
+//! verdict   download        the first failing constraint
+//! compute   transforms      values -> coefficients -> values on a coset -> quotient -> coefficients of h
+//! host      verdict         ends the run if a constraint fails; nothing below has been queued by then
+//! b_g2, a, b_g1, l          one stream each: products of z, beside the transforms
+//! compute   h               product of h
+//! download  rows, and h's top coefficient
+//! host      folds, top
+//! ```
+//!
+//! The host waits once before the end, for four bytes, while the transforms run.
+
+use crate::key::{transforms, vanishing_inverse};
+use crate::plan::{FR_BYTES, Product, ProofPlan, Upload};
+use gpu_core::Space;
+use gpu_core::schedule::{Action, Arg, BufferId, EventId, Launch, Region, Schedule, StreamId, Work};
+use msm_gpu::schedule::{FOLD, MsmPart, ScalarSource, Streams};
+
+/// Name of the host step that copies a part of the assignment, in the order of its batch (written: the slot).
+pub const STAGE_Z: &str = "stage_z";
+/// Name of the host step that reads whether a constraint fails (read: one u32, `constraint_count - first`, or 0).
+pub const VERDICT: &str = "verdict";
+/// Name of the host step that reads the quotient's top coefficient (read: one Fr).
+pub const TOP: &str = "top";
+
+const THREADS: u32 = 256;
+/// Fr multiplications in those of Fp, by measured rates.
+const FR_MUL: f64 = 27.4 / 60.4;
+
+/// The buffers that a caller binds, in every schedule of [`build`].
+#[derive(Debug, Clone)]
+pub struct Resident {
+    /// Row offsets, columns, factors and coefficients of the constraints.
+    pub constraints: [BufferId; 4],
+    /// Tables of the three transforms.
+    pub tables: [BufferId; 3],
+    /// Bases of the products that the plan has, in its order.
+    pub bases: Vec<(Product, BufferId)>,
+}
+
+impl Resident {
+    /// Declares them: they come first, so that their ids are the same in each schedule of a plan.
+    pub fn declare(plan: &ProofPlan, schedule: &mut Schedule) -> Self {
+        let shape = &plan.shape;
+        let mut resident = |name: &str, bytes| schedule.buffer(name, Space::Resident, bytes);
+        let terms = 4 * u64::from(shape.term_count);
+        let constraints = [
+            resident("row_offsets", 4 * (3 * u64::from(shape.constraint_count) + 1)),
+            resident("columns", terms),
+            resident("factors", terms),
+            resident("coefficients", FR_BYTES * u64::from(shape.coefficient_count)),
+        ];
+        let bytes = plan.table_bytes();
+        let tables = [
+            resident("to_coefficients", bytes[0]),
+            resident("to_coset", bytes[1]),
+            resident("from_coset", bytes[2]),
+        ];
+        let bases = plan.products.iter().map(|(product, msm)| {
+            let bytes = msm.base_count * msm.group.affine_bytes();
+            (*product, resident(&format!("{}_query", product.word()), bytes))
+        });
+        Self { constraints, tables, bases: bases.collect() }
+    }
+}
+
+/// Builds the schedule of a plan. Nothing runs.
+pub fn build(plan: &ProofPlan) -> Schedule {
+    let shape = &plan.shape;
+    let mut schedule = Schedule::new(format!(
+        "groth16 2^{} constraints={} inputs={} variables={} upload={}",
+        shape.log_n, shape.constraint_count, shape.input_count, shape.variable_count, plan.upload
+    ));
+    let resident = Resident::declare(plan, &mut schedule);
+    let n = shape.domain_len();
+    let z_bytes = FR_BYTES * u64::from(shape.variable_count);
+    let z = schedule.secret_buffer("z", Space::Device, z_bytes);
+    let values = schedule.secret_buffer("values", Space::Device, 3 * n * FR_BYTES);
+    let failing = schedule.buffer("failing", Space::Device, 4);
+    let failing_host = schedule.buffer("failing_host", Space::PinnedDownload, 4);
+    let top_host = schedule.secret_buffer("top_host", Space::PinnedDownload, FR_BYTES);
+    let upload = schedule.stream("upload");
+    let compute = schedule.stream("compute");
+    let download = schedule.stream("download");
+    let mut builder = Builder { plan, schedule: &mut schedule, resident: &resident, compute };
+
+    let z = builder.schedule.whole(z);
+    let z_uploaded = builder.upload(upload, z);
+    builder.wait("z_uploaded", compute, z_uploaded);
+    let values = builder.schedule.whole(values);
+    let failing = builder.schedule.whole(failing);
+    builder.rows(values, failing, z);
+    let checked = builder.download_after("failing", download, failing, failing_host);
+    let h = builder.quotient(values);
+    let top = Region { offset: h.offset + h.bytes - FR_BYTES, bytes: FR_BYTES, ..h };
+    let topped = builder.download_after("top", download, top, top_host);
+    builder.host_step("failing", VERDICT, checked, failing_host);
+
+    let mut parts = Vec::new();
+    for (index, (product, msm)) in plan.products.iter().enumerate() {
+        let (word, bases) = (product.word(), resident.bases[index].1);
+        let region = match product {
+            Product::A | Product::BG1 | Product::BG2 => z,
+            Product::L => {
+                let inputs = FR_BYTES * u64::from(shape.input_count);
+                Region { offset: z.offset + inputs, bytes: z.bytes - inputs, ..z }
+            }
+            Product::H => Region { bytes: h.bytes - FR_BYTES, ..h },
+        };
+        let stream = match product {
+            Product::H => compute,
+            _ => {
+                let stream = schedule.stream(word);
+                schedule.push("z_uploaded", None, Action::Wait { stream, event: z_uploaded });
+                stream
+            }
+        };
+        let streams = Streams { upload, compute: stream, download };
+        let source = ScalarSource::Device(region);
+        let part = MsmPart::declare(&mut schedule, msm, &format!("{word}."), bases, source, streams);
+        part.push_work(&mut schedule);
+        parts.push(part);
+    }
+    parts.iter().for_each(|part| part.push_collect(&mut schedule));
+    let mut builder = Builder { plan, schedule: &mut schedule, resident: &resident, compute };
+    builder.host_step("top", TOP, topped, top_host);
+    schedule
+}
+
+/// The product that a host step folds a batch of, if it is such a step.
+pub(crate) fn folded(op_name: &str) -> Option<Product> {
+    let word = op_name.strip_suffix(FOLD)?.strip_suffix('.')?;
+    Product::ALL.into_iter().find(|product| product.word() == word)
+}
+
+struct Builder<'a> {
+    plan: &'a ProofPlan,
+    schedule: &'a mut Schedule,
+    resident: &'a Resident,
+    compute: StreamId,
+}
+
+impl Builder<'_> {
+    fn wait(&mut self, name: &'static str, stream: StreamId, event: EventId) {
+        self.schedule.push(name, None, Action::Wait { stream, event });
+    }
+
+    fn launch(&mut self, kernel: &'static str, grid: [u64; 2], args: Vec<Arg>, work: Work) {
+        let grid = grid.map(|blocks| u32::try_from(blocks).expect("a shape's grids fit 32 bits"));
+        let launch = Launch { kernel: kernel.into(), grid, block: THREADS, args, work };
+        self.schedule.push(kernel, None, Action::Launch { stream: self.compute, launch });
+    }
+
+    /// The assignment to the device. Gives the mark of its end.
+    fn upload(&mut self, stream: StreamId, z: Region) -> EventId {
+        let host_us = |bytes: u64| bytes as f64 / 40e3; // 40 GB/s through all cores
+        let done = self.schedule.event("z_uploaded");
+        let (space, slots, slot_bytes) = match self.plan.upload {
+            Upload::Pageable => (Space::Pageable, 1, z.bytes),
+            Upload::Ring { slots, chunk } => {
+                let slot_bytes = (chunk.max(1) * FR_BYTES).min(z.bytes);
+                let chunks = z.bytes.div_ceil(slot_bytes);
+                (Space::PinnedUpload, u64::from(slots.max(1)).min(chunks), slot_bytes)
+            }
+        };
+        let chunks = z.bytes.div_ceil(slot_bytes);
+        let mut slot = |index| self.schedule.secret_buffer(format!("z_host[{index}]"), space, slot_bytes);
+        let buffers: Vec<_> = (0..slots).map(&mut slot).collect();
+        let is_reused = slots < chunks;
+        let sent: Vec<_> = (0..if is_reused { slots } else { 0 })
+            .map(|index| self.schedule.event(format!("z_sent[{index}]")))
+            .collect();
+        for chunk in 0..chunks {
+            let (slot, batch) = ((chunk % slots) as usize, Some(chunk as u32));
+            if chunk >= slots {
+                self.schedule.push("z_sent", batch, Action::HostWait { event: sent[slot] });
+            }
+            let offset = chunk * slot_bytes;
+            let bytes = slot_bytes.min(z.bytes - offset);
+            let src = Region { buffer: buffers[slot], offset: 0, bytes };
+            let step = Action::HostStep { reads: vec![], writes: vec![src], host_us: host_us(bytes) };
+            self.schedule.push(STAGE_Z, batch, step);
+            let dst = Region { offset: z.offset + offset, bytes, ..z };
+            self.schedule.push("upload_z", batch, Action::Upload { stream, src, dst });
+            if chunk + slots < chunks {
+                self.schedule.push("z_sent", batch, Action::Record { stream, event: sent[slot] });
+            }
+        }
+        self.schedule.push("z_uploaded", None, Action::Record { stream, event: done });
+        done
+    }
+
+    /// Rows of the constraints at z, and the first that fails.
+    fn rows(&mut self, values: Region, failing: Region, z: Region) {
+        let shape = self.plan.shape;
+        let n = shape.domain_len();
+        let [row_offsets, columns, factors, coefficients] =
+            self.resident.constraints.map(|buffer| Arg::Read(self.schedule.whole(buffer)));
+        let terms = f64::from(shape.term_count);
+        let args = vec![
+            Arg::Write(values),
+            row_offsets,
+            columns,
+            factors,
+            coefficients,
+            Arg::Read(z),
+            Arg::U32(n as u32),
+            Arg::U32(shape.constraint_count),
+            Arg::U32(shape.input_count),
+        ];
+        let work = Work {
+            fp_muls: terms * FR_MUL,
+            bytes: terms * 40.0 + 3.0 * n as f64 * FR_BYTES as f64,
+            chain_muls: 0.0,
+        };
+        let blocks = n.div_ceil(THREADS.into());
+        self.launch("groth16_eval_rows", [blocks, 3], args, work);
+        let clear = Action::Fill { stream: self.compute, dst: failing, byte: 0 };
+        self.schedule.push("clear_failing", None, clear);
+        if shape.constraint_count > 0 {
+            let rows = u64::from(shape.constraint_count);
+            let args = vec![
+                Arg::Write(failing),
+                Arg::Read(values),
+                Arg::U32(n as u32),
+                Arg::U32(shape.constraint_count),
+            ];
+            let work = Work { fp_muls: rows as f64 * FR_MUL, bytes: 96.0 * rows as f64, chain_muls: 0.0 };
+            self.launch("groth16_check_rows", [rows.div_ceil(THREADS.into()), 1], args, work);
+        }
+    }
+
+    /// Values of a, b, c to the coefficients of h, which take the place of a's values.
+    fn quotient(&mut self, values: Region) -> Region {
+        let n = self.plan.shape.domain_len();
+        let job =
+            |index| Region { offset: values.offset + index * n * FR_BYTES, bytes: n * FR_BYTES, ..values };
+        let [to_coefficients, to_coset, from_coset] = transforms();
+        let tables = self.resident.tables.map(|buffer| self.schedule.whole(buffer));
+        let (three, one) = (self.plan.ntt(3), self.plan.ntt(1));
+        let push = ntt_gpu::schedule::push;
+        push(self.schedule, self.compute, &three, &to_coefficients, values, tables[0]);
+        push(self.schedule, self.compute, &three, &to_coset, values, tables[1]);
+        let z_inv = vanishing_inverse(self.plan.shape.log_n).expect("a shape's domain exists");
+        let mut args = vec![Arg::Write(job(0)), Arg::Read(job(1)), Arg::Read(job(2))];
+        args.extend(z_inv.0.0.map(Arg::U64));
+        args.push(Arg::U32(n as u32));
+        let work = Work { fp_muls: 2.0 * n as f64 * FR_MUL, bytes: 128.0 * n as f64, chain_muls: 0.0 };
+        self.launch("groth16_quotient", [n.div_ceil(THREADS.into()), 1], args, work);
+        push(self.schedule, self.compute, &one, &from_coset, job(0), tables[2]);
+        job(0)
+    }
+
+    /// A small download of what the compute stream has made by now. Gives the mark of its end.
+    fn download_after(&mut self, word: &str, stream: StreamId, src: Region, dst: BufferId) -> EventId {
+        let made = self.schedule.event(format!("{word}_made"));
+        let arrived = self.schedule.event(format!("{word}_arrived"));
+        let dst = self.schedule.whole(dst);
+        self.schedule.push(
+            format!("{word}_made"),
+            None,
+            Action::Record { stream: self.compute, event: made },
+        );
+        self.schedule.push(format!("{word}_made"), None, Action::Wait { stream, event: made });
+        self.schedule.push(format!("download_{word}"), None, Action::Download { stream, src, dst });
+        self.schedule.push(format!("{word}_arrived"), None, Action::Record { stream, event: arrived });
+        arrived
+    }
+
+    fn host_step(&mut self, word: &str, step: &'static str, arrived: EventId, host: BufferId) {
+        self.schedule.push(format!("{word}_arrived"), None, Action::HostWait { event: arrived });
+        let reads = vec![self.schedule.whole(host)];
+        self.schedule.push(step, None, Action::HostStep { reads, writes: vec![], host_us: 1.0 });
+    }
+}

@@ -1,0 +1,208 @@
+//! Proofs of random circuits are arkworks' own, byte for byte, on the simulated device.
+
+mod common;
+
+use ark_bls12_381::{Bls12_381, Fr};
+use ark_ff::{AdditiveGroup, Field, UniformRand};
+use ark_groth16::{Groth16, ProvingKey};
+use ark_serialize::CanonicalSerialize;
+use common::{Circuit, seeded};
+use gpu_core::{Device, sim::SimOptions};
+use groth16::{KeyError, ProveError, Prover, R1cs};
+
+fn device() -> Device {
+    Device::sim(SimOptions::default())
+}
+
+fn bytes(proof: &groth16::Proof) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    proof.serialize_compressed(&mut bytes).expect("a proof has bytes");
+    assert_eq!(bytes.len(), 192);
+    bytes
+}
+
+fn arkworks(circuit: &Circuit, key: &ProvingKey<Bls12_381>, r: Fr, s: Fr) -> Vec<u8> {
+    let proof = Groth16::<Bls12_381>::create_proof_with_reduction(circuit.clone(), key, r, s);
+    bytes(&proof.expect("arkworks proves"))
+}
+
+fn prover(circuit: &Circuit, key: &ProvingKey<Bls12_381>) -> (Prover, Vec<Fr>) {
+    let (r1cs, assignment) = R1cs::synthesize(circuit.clone()).expect("it can be synthesized");
+    assert_eq!(r1cs.first_failing(&assignment), None, "the circuit is satisfied");
+    (Prover::new(&device(), key, &r1cs).expect("a prover"), assignment)
+}
+
+/// Same bytes for blinding numbers at random, and for 0 where both provers take short cuts.
+fn assert_equal_proofs(name: &str, circuit: &Circuit, rng: &mut rand_chacha::ChaCha20Rng) {
+    let key = circuit.key(rng);
+    let (prover, assignment) = prover(circuit, &key);
+    let (r, s) = (Fr::rand(rng), Fr::rand(rng));
+    for (r, s) in [(r, s), (Fr::ZERO, s), (r, Fr::ZERO)] {
+        let proof = prover.prove_with(&assignment, r, s).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(bytes(&proof), arkworks(circuit, &key, r, s), "{name}");
+    }
+}
+
+#[test]
+fn small_shapes() {
+    let rng = &mut seeded("small_shapes");
+    // Constraints, inputs with the constant, private variables.
+    let shapes = [
+        (1, 1, 1), // no public input
+        (1, 2, 1),
+        (2, 2, 2),
+        (3, 4, 0), // no private variable: an empty product
+        (0, 1, 1), // no constraint: the domain has one value
+        (0, 1, 0), // nothing at all
+        (1, 5, 3), // most rows carry inputs
+        (6, 2, 9), // fills a domain of 8
+    ];
+    for (constraints, inputs, witnesses) in shapes {
+        let circuit = Circuit::random(rng, constraints, inputs, witnesses);
+        assert_equal_proofs(&format!("{constraints}, {inputs}, {witnesses}"), &circuit, rng);
+    }
+}
+
+#[test]
+fn both_sides_of_a_domain_boundary() {
+    let rng = &mut seeded("both_sides_of_a_domain_boundary");
+    for (log_n, rows) in [(6, 63), (6, 64), (7, 65)] {
+        let circuit = Circuit::random(rng, rows - 3, 3, 40);
+        let (r1cs, _) = R1cs::synthesize(circuit.clone()).expect("it can be synthesized");
+        assert_eq!(r1cs.log_n(), log_n, "{rows} rows");
+        assert_equal_proofs(&format!("{rows} rows"), &circuit, rng);
+    }
+}
+
+#[test]
+fn two_hundred_and_fifty_six_constraints() {
+    let rng = &mut seeded("two_hundred_and_fifty_six_constraints");
+    let circuit = Circuit::random(rng, 256, 7, 300);
+    assert_equal_proofs("256 constraints", &circuit, rng);
+}
+
+#[test]
+fn linear_constraints_only() {
+    let rng = &mut seeded("linear_constraints_only");
+    let mut circuit = Circuit::random(rng, 20, 3, 15);
+    for [a, b, c] in &mut circuit.constraints {
+        // The same combination on both sides of * 1.
+        *b = vec![(Fr::ONE, 0)];
+        c.clone_from(a);
+    }
+    assert_equal_proofs("linear", &circuit, rng);
+}
+
+/// Odd variables never occur in A and even ones never in B (but for the inputs' own rows in A).
+#[test]
+fn absent_variables() {
+    let rng = &mut seeded("absent_variables");
+    let mut circuit = Circuit::random(rng, 30, 2, 20);
+    let z = circuit.assignment.clone();
+    for [a, b, c] in &mut circuit.constraints {
+        a.retain(|(_, variable)| variable % 2 == 0);
+        b.retain(|(_, variable)| variable % 2 == 1);
+        let at = |terms: &[(Fr, usize)]| terms.iter().map(|(value, index)| *value * z[*index]).sum::<Fr>();
+        *c = vec![(at(a) * at(b), 0)];
+    }
+    assert_equal_proofs("absent", &circuit, rng);
+}
+
+#[test]
+fn unused_inputs() {
+    let rng = &mut seeded("unused_inputs");
+    let mut circuit = Circuit::random(rng, 9, 5, 9);
+    let z = circuit.assignment.clone();
+    for [a, b, c] in &mut circuit.constraints {
+        let is_input = |variable: &usize| (1..5).contains(variable);
+        a.retain(|(_, variable)| !is_input(variable));
+        b.retain(|(_, variable)| !is_input(variable));
+        let at = |terms: &[(Fr, usize)]| terms.iter().map(|(value, index)| *value * z[*index]).sum::<Fr>();
+        *c = vec![(at(a) * at(b), 0)];
+    }
+    assert_equal_proofs("unused", &circuit, rng);
+}
+
+#[test]
+fn the_first_failing_constraint_is_named_before_any_product_runs() {
+    let rng = &mut seeded("the_first_failing_constraint_is_named");
+    let circuit = Circuit::random(rng, 40, 3, 30);
+    let key = circuit.key(rng);
+    let (r1cs, assignment) = R1cs::synthesize(circuit.clone()).expect("it can be synthesized");
+    let prover = Prover::new(&device(), &key, &r1cs).expect("a prover");
+    let mut refused = 0;
+    for variable in 1..assignment.len() {
+        let mut wrong = assignment.clone();
+        wrong[variable] += Fr::ONE;
+        match r1cs.first_failing(&wrong) {
+            None => assert!(prover.prove_with(&wrong, Fr::ONE, Fr::ONE).is_ok(), "{variable} occurs nowhere"),
+            Some(first) => match prover.prove_with(&wrong, Fr::ONE, Fr::ONE) {
+                Err(ProveError::Unsatisfied { constraint }) => {
+                    assert_eq!(constraint, first, "variable {variable}");
+                    refused += 1;
+                }
+                other => panic!("variable {variable}: {other:?}"),
+            },
+        }
+    }
+    assert!(refused > 20, "{refused} of the variables matter");
+    // The schedule has the verdict before the first kernel of a product.
+    let ops = &prover.schedule().ops;
+    let verdict = ops.iter().position(|op| op.name == groth16::schedule::VERDICT).expect("a verdict");
+    let product = ops.iter().position(|op| op.name.starts_with("msm_")).expect("a product");
+    assert!(verdict < product);
+    // And the next proof is right.
+    let proof = prover.prove_with(&assignment, Fr::ONE, Fr::ONE).expect("a proof");
+    assert_eq!(bytes(&proof), arkworks(&circuit, &key, Fr::ONE, Fr::ONE));
+}
+
+#[test]
+fn malformed_assignments_are_refused() {
+    let rng = &mut seeded("malformed_assignments_are_refused");
+    let circuit = Circuit::random(rng, 5, 2, 5);
+    let key = circuit.key(rng);
+    let (prover, assignment) = prover(&circuit, &key);
+    let refusal = |assignment: &[Fr]| prover.prove_with(assignment, Fr::ONE, Fr::ONE).unwrap_err();
+    for len in [0, assignment.len() - 1] {
+        let error = refusal(&assignment[..len]);
+        assert!(
+            matches!(error, ProveError::LengthMismatch { expected: 7, found } if found == len),
+            "{error}"
+        );
+    }
+    let longer = [&assignment[..], &[Fr::ONE]].concat();
+    assert!(matches!(refusal(&longer), ProveError::LengthMismatch { expected: 7, found: 8 }));
+    let mut scaled = assignment.clone();
+    scaled[0] = Fr::ZERO;
+    assert!(matches!(refusal(&scaled), ProveError::FirstNotOne));
+}
+
+/// A query for h with a base for the top coefficient too gives the same proof; one that is short is refused.
+#[test]
+fn lengths_of_the_h_query() {
+    let rng = &mut seeded("lengths_of_the_h_query");
+    let circuit = Circuit::random(rng, 10, 2, 8);
+    let key = circuit.key(rng);
+    let (r1cs, assignment) = R1cs::synthesize(circuit.clone()).expect("it can be synthesized");
+    let (r, s) = (Fr::rand(rng), Fr::rand(rng));
+    let expected = arkworks(&circuit, &key, r, s);
+    let mut longer = key.clone();
+    longer.h_query.push(key.a_query[0]);
+    let prover = Prover::new(&device(), &longer, &r1cs).expect("one more is allowed");
+    assert_eq!(bytes(&prover.prove_with(&assignment, r, s).expect("a proof")), expected);
+    let mut shorter = key.clone();
+    shorter.h_query.pop();
+    let error = Prover::new(&device(), &shorter, &r1cs).expect_err("one less is not");
+    assert!(matches!(error, ProveError::Key(KeyError::Length { expected: 15, found: 14, .. })), "{error}");
+}
+
+/// The key of another circuit of the same shape: the proof does not verify, and is not handed out.
+#[test]
+fn an_invalid_proof_is_an_error() {
+    let rng = &mut seeded("an_invalid_proof_is_an_error");
+    let circuit = Circuit::random(rng, 10, 2, 8);
+    let other = Circuit::random(rng, 10, 2, 8).key(rng);
+    let (prover, assignment) = prover(&circuit, &other);
+    let error = prover.prove_with(&assignment, Fr::rand(rng), Fr::rand(rng)).unwrap_err();
+    assert!(matches!(error, ProveError::Invalid), "{error}");
+}
