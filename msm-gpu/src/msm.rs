@@ -177,7 +177,8 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
         let workspace = match plan.batch_count {
             0 => None,
             _ => {
-                device.load(&[&modules::MSM_DIGITS, G::POINTS])?;
+                let [accumulate, merge, reduce] = G::MODULES;
+                device.load(&[&modules::MSM_DIGITS, accumulate, merge, reduce])?;
                 let mut workspace = Workspace::new(device, Arc::new(schedule))?;
                 if plan.graph {
                     workspace.enable_graphs()?;

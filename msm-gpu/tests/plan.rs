@@ -1,8 +1,12 @@
 //! The plan is a pure function: its laws, without a device.
 
-use gpu_core::Space;
-use msm_gpu::schedule::build;
-use msm_gpu::{Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ScalarForm, Strategy};
+use gpu_core::schedule::{Action, MAIN, Op};
+use gpu_core::{Schedule, Space};
+use msm_gpu::schedule::{COLLECTOR, FOLD, STAGE, build};
+use msm_gpu::{
+    Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm, Strategy,
+    SyncPattern,
+};
 
 const H200: DeviceLimits = DeviceLimits { free_bytes: 139 << 30, resident_threads: 132 * 2048 };
 
@@ -53,14 +57,16 @@ fn wider_windows_for_more_points() {
 
 #[test]
 fn what_cannot_be_planned_says_why() {
-    let with = |batches, strategy, window_bits| MsmConfig { batches, strategy, window_bits };
+    let with =
+        |batches, strategy, window_bits| MsmConfig { batches, strategy, window_bits, ..MsmConfig::default() };
     let one = Batches::Count(1);
     let error = |config: &MsmConfig| plan(GroupKind::G1, 10, config).unwrap_err();
     assert_eq!(error(&MsmConfig::batches(0)), PlanError::ZeroBatches);
     assert_eq!(error(&MsmConfig::batches(11)), PlanError::TooManyBatches { batch_count: 11, base_count: 10 });
     for buffers in [0, 1] {
-        let config = with(one, Strategy::Deferred { buffers }, None);
-        assert_eq!(error(&config), PlanError::TooFewBuffers { buffers });
+        for strategy in [Strategy::Deferred { buffers }, Strategy::Threaded { buffers }] {
+            assert_eq!(error(&with(one, strategy, None)), PlanError::TooFewBuffers { buffers });
+        }
     }
     for window_bits in [0, 1, 21, 64] {
         assert_eq!(
@@ -68,6 +74,9 @@ fn what_cannot_be_planned_says_why() {
             PlanError::WindowBits { window_bits }
         );
     }
+    let (result_memory, graph) = (ResultMemory::Pageable, true);
+    let config = MsmConfig { result_memory, graph, ..MsmConfig::default() };
+    assert_eq!(error(&config), PlanError::PageableGraph);
     let huge = plan(GroupKind::G1, 1 << 31, &MsmConfig::default()).unwrap_err();
     assert!(matches!(huge, PlanError::BatchTooLong { batch_len: 0x8000_0000, .. }), "{huge}");
     let small = DeviceLimits { free_bytes: 1 << 20, ..H200 };
@@ -101,23 +110,89 @@ fn a_memory_limit_gives_the_batches() {
     ));
 }
 
+/// Every strategy with every number of buffers that differs in kind: fewer than batches, as many, more.
+fn strategies() -> Vec<Strategy> {
+    let rings = [2, 3, 4, 9].into_iter();
+    let rings = rings.flat_map(|buffers| [Strategy::Deferred { buffers }, Strategy::Threaded { buffers }]);
+    [Strategy::Hard, Strategy::OnDevice].into_iter().chain(rings).collect()
+}
+
+/// Schedules of all strategies, for few points and many, one batch and many.
+fn schedules(result_memory: ResultMemory) -> impl Iterator<Item = Schedule> {
+    let sizes = [1u64, 2, 3, 8, 1000, 1 << 22];
+    let cases = sizes.into_iter().flat_map(|n| [1, 2, 3, 8].map(|batches| (n, batches)));
+    cases.flat_map(move |(n, batches)| {
+        strategies().into_iter().map(move |strategy| {
+            let batches = Batches::Count(batches.min(n as u32));
+            let config = MsmConfig { batches, strategy, result_memory, ..MsmConfig::default() };
+            build(&plan(GroupKind::G1, n, &config).unwrap())
+        })
+    })
+}
+
 #[test]
 fn schedules_are_clean_and_no_wait_is_surplus() {
-    for base_count in [1, 2, 3, 8, 1000, 1 << 22] {
-        for batches in [1, 2, 3, 8] {
-            for strategy in [1, 2, 3, 4, 9] {
-                let strategy = match strategy {
-                    1 => Strategy::Hard,
-                    buffers => Strategy::Deferred { buffers },
-                };
-                let batches = Batches::Count(batches.min(base_count as u32));
-                let config = MsmConfig { batches, strategy, window_bits: None };
-                let schedule = build(&plan(GroupKind::G1, base_count, &config).unwrap());
-                let report = gpu_core::check::check(&schedule);
-                assert!(report.is_clean() && report.surplus.is_empty(), "{schedule}\n{report}");
-            }
-        }
+    for schedule in schedules(ResultMemory::Pinned) {
+        let report = gpu_core::check::check(&schedule);
+        assert!(report.is_clean() && report.surplus.is_empty(), "{schedule}\n{report}");
     }
+}
+
+#[test]
+fn with_pageable_results_every_wait_for_one_is_surplus() {
+    for schedule in schedules(ResultMemory::Pageable) {
+        let report = gpu_core::check::check(&schedule);
+        assert!(report.is_clean(), "{schedule}\n{report}");
+        let is_wait = |op: &Op| match op.action {
+            Action::HostWait { .. } => op.name == "rows_downloaded",
+            Action::Wait { .. } => op.name == "rows_free",
+            _ => false,
+        };
+        let waits = (0..schedule.ops.len()).filter(|index| is_wait(&schedule.ops[*index]));
+        let surplus: Vec<_> = report.surplus.iter().map(|surplus| surplus.at).collect();
+        assert_eq!(surplus, waits.collect::<Vec<_>>(), "{schedule}\n{report}");
+    }
+}
+
+#[test]
+fn only_the_collector_waits_for_results_when_there_is_one() {
+    let config = MsmConfig { strategy: Strategy::Threaded { buffers: 2 }, ..MsmConfig::batches(5) };
+    let schedule = build(&plan(GroupKind::G2, 1000, &config).unwrap());
+    assert_eq!(schedule.threads, ["host", COLLECTOR]);
+    for op in &schedule.ops {
+        let collects = matches!(op.action, Action::HostWait { .. }) || op.name == FOLD;
+        let is_queued = op.stream().is_some() || op.name == STAGE;
+        let thread = schedule.thread_name(op.thread);
+        assert!(!collects || thread == COLLECTOR, "{} on {thread}", op.name);
+        assert!(!is_queued || thread == "host", "{} on {thread}", op.name);
+    }
+    let awaits = schedule.ops.iter().filter(|op| op.thread == MAIN);
+    let awaits: Vec<_> = awaits.filter(|op| matches!(op.action, Action::Await { .. })).collect();
+    let batches: Vec<_> = awaits.iter().map(|op| op.batch).collect();
+    assert_eq!(batches, [Some(0), Some(1), Some(2)], "a slot is awaited when it is needed again");
+}
+
+#[test]
+fn patterns_and_result_memories_read_what_they_print() {
+    for strategy in strategies() {
+        assert_eq!(strategy.to_string().parse(), Ok(strategy));
+        for graph in [false, true] {
+            let pattern = SyncPattern { strategy, graph };
+            assert_eq!(pattern.to_string().parse(), Ok(pattern));
+        }
+        let graph = format!("graph:{strategy}").parse::<SyncPattern>().unwrap();
+        assert_eq!(graph.to_string(), format!("graph({strategy})"));
+        assert_eq!(MsmConfig::default().with_pattern(graph).strategy, strategy);
+    }
+    for memory in [ResultMemory::Pinned, ResultMemory::Pageable] {
+        assert_eq!(memory.to_string().parse(), Ok(memory));
+    }
+    for text in
+        ["", "harder", "deferred", "deferred:", "deferred:-1", "threaded:x", "graph", "graph(hard", "graph:"]
+    {
+        assert!(text.parse::<SyncPattern>().is_err(), "{text}");
+    }
+    assert!("page-locked".parse::<ResultMemory>().unwrap_err().contains("`pinned` or `pageable`"));
 }
 
 #[test]

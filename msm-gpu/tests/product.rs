@@ -1,16 +1,19 @@
 //! Products against arkworks, over both groups, every strategy, one batch and many. The wide tests are the harness's.
 
-use ark_bls12_381::{Fr, G1Projective, G2Projective};
+use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Projective};
+use ark_ec::VariableBaseMSM;
 use ark_ff::{BigInt, PrimeField, UniformRand, Zero};
 use ark_std::rand::{Rng, SeedableRng};
 use gpu_core::{Device, sim::SimOptions};
-use msm_gpu::{Bases, Msm, MsmConfig, MsmGroup, Strategy, reduced};
+use msm_gpu::{Bases, Msm, MsmConfig, MsmGroup, ResultMemory, Strategy, reduced};
 use rand_chacha::ChaCha20Rng;
 
-const STRATEGIES: [Strategy; 4] = [
+const STRATEGIES: [Strategy; 6] = [
     Strategy::Hard,
     Strategy::Deferred { buffers: 2 },
     Strategy::Deferred { buffers: 3 },
+    Strategy::Threaded { buffers: 2 },
+    Strategy::Threaded { buffers: 3 },
     Strategy::OnDevice,
 ];
 
@@ -96,4 +99,77 @@ fn raw_integers_are_reduced_on_request() {
     let raw = [BigInt::new([u64::MAX; 4]), Fr::MODULUS, BigInt::new([1, 0, 0, 0])];
     let two_to_256 = ark_ff::Field::pow(&Fr::from(2), [256u64]);
     assert_eq!(reduced(&raw), [two_to_256 - Fr::from(1), Fr::zero(), Fr::from(1)]);
+}
+
+#[test]
+fn graphs_and_pageable_results_change_no_product() {
+    let rng = &mut ChaCha20Rng::seed_from_u64(7);
+    let points: Vec<_> = (0..40).map(|_| G1Projective::rand(rng).into()).collect();
+    let (first, second) = (scalars(rng, 40), scalars(rng, 40));
+    for device in Device::all(SimOptions::default()) {
+        let bases = Bases::<G1Projective>::new(&device, &points).unwrap();
+        for batches in [1, 2, 5] {
+            for strategy in STRATEGIES {
+                let plain = MsmConfig { strategy, ..MsmConfig::batches(batches) };
+                let graph = MsmConfig { graph: true, ..plain };
+                let pageable = MsmConfig { result_memory: ResultMemory::Pageable, ..plain };
+                for config in [graph, pageable] {
+                    let mut msm = Msm::<G1Projective, Fr>::new(&bases, &config).unwrap();
+                    let what = format!("{} {}", device.info().id, msm.schedule().unwrap().name);
+                    // A graph is captured in the first run, and again when it is to be timed.
+                    for scalars in [&first, &second, &first] {
+                        assert_eq!(msm.run(scalars).unwrap(), product(&points, scalars), "{what}");
+                    }
+                    msm.enable_timing().unwrap();
+                    for scalars in [&second, &first] {
+                        assert_eq!(msm.run(scalars).unwrap(), product(&points, scalars), "{what}, timed");
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn product(points: &[G1Affine], scalars: &[Fr]) -> G1Projective {
+    G1Projective::msm(points, scalars).unwrap()
+}
+
+/// The seed of this run: `TEST_SEED` (decimal, or hexadecimal with `0x`), or one that is new each time.
+fn seed() -> u64 {
+    let seed = match std::env::var("TEST_SEED") {
+        Ok(text) => match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).expect("TEST_SEED is a number"),
+            None => text.parse().expect("TEST_SEED is a number"),
+        },
+        Err(_) => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            now.expect("after 1970").as_nanos() as u64
+        }
+    };
+    println!("TEST_SEED={seed:#x}");
+    seed
+}
+
+#[test]
+fn a_collector_thread_is_right_in_every_order() {
+    let seed = seed();
+    let rng = &mut ChaCha20Rng::seed_from_u64(seed);
+    let points: Vec<_> = (0..24).map(|_| G1Projective::rand(rng).into()).collect();
+    for round in 0..50 {
+        let seed = seed.wrapping_add(round);
+        let latest = SimOptions { host_seed: seed, ..SimOptions::latest() };
+        for options in [latest, SimOptions::seeded(seed)] {
+            let device = Device::sim(options);
+            let bases = Bases::<G1Projective>::trusted(&device, &points).unwrap();
+            let (batches, buffers) = (rng.gen_range(1..=7), rng.gen_range(2..=4));
+            let strategy = Strategy::Threaded { buffers };
+            let config = MsmConfig { strategy, window_bits: Some(3), ..MsmConfig::batches(batches) };
+            let mut msm = Msm::<G1Projective, Fr>::new(&bases, &config).unwrap();
+            for _ in 0..2 {
+                let scalars = scalars(rng, points.len());
+                let found = msm.run(&scalars).unwrap();
+                assert_eq!(found, product(&points, &scalars), "{strategy}, {batches} batches, round {round}");
+            }
+        }
+    }
 }
