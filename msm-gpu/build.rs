@@ -1,9 +1,13 @@
 //! Compiles and embeds the MSM kernels: those on digits once, those on points once per group.
+//!
+//! Kernels on points are modules of their own because NVRTC takes its time over them, and takes it in parallel.
 
 fn main() {
-    kernel_build::Build::new()
-        .module("msm_digits", "cuda/digits.cu", &[])
-        .module("msm_points_g1", "cuda/points.cu", &["GROUP_G1"])
-        .module("msm_points_g2", "cuda/points.cu", &["GROUP_G2"])
-        .build();
+    let mut build = kernel_build::Build::new().header_dir("cuda").module("msm_digits", "cuda/digits.cu", &[]);
+    for stem in ["accumulate", "merge", "reduce"] {
+        for (group, define) in [("g1", "GROUP_G1"), ("g2", "GROUP_G2")] {
+            build = build.module(&format!("msm_{stem}_{group}"), &format!("cuda/{stem}.cu"), &[define]);
+        }
+    }
+    build.build();
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Scalars to entries sorted by bucket: signed digits, then a counting sort.
 //
 // A batch has n scalars and `windows` windows of `bits` bits. Digit rows are numbered 0 .. windows-1 for the

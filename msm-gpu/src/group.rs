@@ -24,7 +24,7 @@ pub trait MsmGroup:
     /// Which of the two it is.
     const KIND: GroupKind;
     /// Its kernels.
-    const POINTS: &'static ModuleSource;
+    const MODULES: [&'static ModuleSource; 3];
 
     /// XYZZ to arkworks' Jacobian coordinates, without an inversion: with Z = ZZ, x = X*ZZ/ZZ^2 and y = Y*ZZZ/ZZ^3.
     fn from_xyzz(point: &Xyzz<Self::Coord>) -> Self;
@@ -39,7 +39,8 @@ pub trait MsmGroup:
 impl MsmGroup for Projective<g1::Config> {
     type Coord = Fq;
     const KIND: GroupKind = GroupKind::G1;
-    const POINTS: &'static ModuleSource = &modules::MSM_POINTS_G1;
+    const MODULES: [&'static ModuleSource; 3] =
+        [&modules::MSM_ACCUMULATE_G1, &modules::MSM_MERGE_G1, &modules::MSM_REDUCE_G1];
 
     fn from_xyzz(point: &Xyzz<Fq>) -> Self {
         jacobian(point)
@@ -53,7 +54,8 @@ impl MsmGroup for Projective<g1::Config> {
 impl MsmGroup for Projective<g2::Config> {
     type Coord = Fq2;
     const KIND: GroupKind = GroupKind::G2;
-    const POINTS: &'static ModuleSource = &modules::MSM_POINTS_G2;
+    const MODULES: [&'static ModuleSource; 3] =
+        [&modules::MSM_ACCUMULATE_G2, &modules::MSM_MERGE_G2, &modules::MSM_REDUCE_G2];
 
     fn from_xyzz(point: &Xyzz<Fq2>) -> Self {
         jacobian(point)

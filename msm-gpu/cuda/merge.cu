@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Partial sums to buckets, for one group: a thread for each bucket with few, a block for each with many.
+#include "points.cuh"
+
+// Threads of the accumulation that hold the run of a bucket: first .. last.
+struct RunThreads {
+  u32 first, last;
+};
+
+DEV RunThreads run_threads(u32 run_begin, u32 run_end, u32 k) {
+  RunThreads threads;
+  threads.first = run_begin / k;
+  threads.last = (run_end - 1) / k;
+  return threads;
+}
+
+// msm_merge_partials: partial sums -> buckets, one thread per bucket.
+//   in      heads, tails, offsets        as msm_accumulate_runs leaves them
+//   in/out  buckets  Xyzz[total]         after: complete; where the run is empty, as before with keep = 1, else the
+//                                        identity; hot ones not touched
+//           hot      u32[1 + hot_max]    hot[0]: number of hot buckets, zero before; hot[1..]: their numbers
+//   pre     hot_max >= number of runs that span more than partials_max threads
+//   cost    per bucket: at most partials_max additions of 12M + 2S; most buckets need none
+extern "C" __global__ void __launch_bounds__(128)
+GROUP_NAME(msm_merge_partials)(Xyzz* __restrict__ buckets, u32* __restrict__ hot, const Xyzz* __restrict__ heads,
+                               const Xyzz* __restrict__ tails, const u32* __restrict__ offsets, u32 total, u32 k,
+                               u32 partials_max, u32 keep) {
+  const u32 bucket = blockIdx.x * blockDim.x + threadIdx.x;
+  if (bucket >= total) return;
+  const u32 run_begin = offsets[bucket], run_end = offsets[bucket + 1];
+  if (run_begin == run_end) {
+    if (!keep) Sum::identity().store(&buckets[bucket]);
+    return;
+  }
+  const RunThreads threads = run_threads(run_begin, run_end, k);
+  if (threads.first == threads.last) return;  // already in its bucket
+  if (threads.last - threads.first >= partials_max) {
+    hot[1 + atomicAdd(&hot[0], 1u)] = bucket;
+    return;
+  }
+  Sum sum = Sum::load(&tails[threads.first]);
+  for (u32 t = threads.first + 1; t <= threads.last; t++) sum.add(Sum::load(&heads[t]));
+  sum.store(&buckets[bucket]);
+}
+EXPORT_KERNEL(GROUP_NAME(msm_merge_partials))
+
+// msm_merge_hot: partial sums of the hot buckets -> buckets, one block per hot bucket at a time.
+//   in      hot      u32[1 + hot_max]    as msm_merge_partials leaves it
+//           heads, tails, offsets        as msm_accumulate_runs leaves them
+//   in/out  buckets  Xyzz[total]         after: hot ones complete
+//   cost    per partial sum: 12M + 2S; bound by the longest run / 256
+extern "C" __global__ void __launch_bounds__(256)
+GROUP_NAME(msm_merge_hot)(Xyzz* __restrict__ buckets, const u32* __restrict__ hot, const Xyzz* __restrict__ heads,
+                          const Xyzz* __restrict__ tails, const u32* __restrict__ offsets, u32 k) {
+  const u32 hot_count = hot[0];
+  for (u32 h = blockIdx.x; h < hot_count; h += gridDim.x) {
+    const u32 bucket = hot[1 + h];
+    const RunThreads threads = run_threads(offsets[bucket], offsets[bucket + 1], k);
+    Sum sum = threadIdx.x == 0 ? Sum::load(&tails[threads.first]) : Sum::identity();
+    for (u32 t = threads.first + 1 + threadIdx.x; t <= threads.last; t += 256) sum.add(Sum::load(&heads[t]));
+    sum = group_sum<256>(sum, 256);
+    if (threadIdx.x == 0) sum.store(&buckets[bucket]);
+  }
+}
+EXPORT_COLLECTIVE(GROUP_NAME(msm_merge_hot))
