@@ -19,6 +19,9 @@
 //! ```
 //!
 //! [`domain`] has the numbers, [`plan`] the sizes, [`tables`] what is resident, [`schedule`] the launches, [`ntt`] the API.
+//!
+//! Time depends on sizes alone: values decide no branch but the last subtraction of a reduction, which is a selection. A
+//! [`Poly`] is not wiped when it is dropped: what is secret belongs in a secret buffer of a schedule.
 
 pub mod domain;
 pub mod error;
