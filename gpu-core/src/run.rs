@@ -286,10 +286,10 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        if self.schedule().buffers.iter().any(|buffer| buffer.secret) {
-            if let Err(error) = self.wipe() {
-                tracing::warn!(%error, "secrets on the device were not wiped");
-            }
+        if self.schedule().buffers.iter().any(|buffer| buffer.secret)
+            && let Err(error) = self.wipe()
+        {
+            tracing::warn!(%error, "secrets on the device were not wiped");
         }
     }
 }

@@ -303,6 +303,49 @@ fn events_order_streams_and_tell_the_time() {
     unsafe { [start, end, never].into_iter().for_each(|event| backend.destroy_event(event)) };
 }
 
+/// What is captured runs at each launch and not before; a capture that fails leaves the stream as it was.
+#[test]
+fn captured_operations_run_at_each_launch() {
+    backend_or_skip!(backend);
+    let [_, delay] = kernels(&backend);
+    let graphs = backend.graphs().expect("the driver has graphs");
+    let mut bench = Bench::new(&backend);
+    let (stream, counter) = (bench.stream(), bench.zeroed(4));
+    let count = |stream| {
+        let mut count = [0u32];
+        let dst = span(&mut count, Space::Pageable);
+        // SAFETY: the counter has 4 bytes; the call returns when the copy has executed.
+        unsafe { backend.download("counter", stream, dst, counter).expect("copied") };
+        count[0]
+    };
+    let [start, end] = ["start", "end"].map(|name| backend.create_event(name).expect("an event"));
+
+    graphs.begin_capture("failing graph", stream).expect("a capture begins");
+    bench.delay(&delay, stream, counter, 0);
+    backend.sync_stream("captured stream", stream).expect_err("nothing is there to wait for");
+    graphs.end_capture("failing graph", stream).expect_err("no graph comes of it");
+
+    graphs.begin_capture("graph", stream).expect("the stream can be captured again");
+    graphs.record_in_graph(stream, start).expect("recorded");
+    bench.delay(&delay, stream, counter, 20 * MS);
+    graphs.record_in_graph(stream, end).expect("recorded");
+    let graph = graphs.end_capture("graph", stream).expect("a graph");
+    assert_eq!(count(stream), 0, "neither capture has run");
+    for launches in 1..=3 {
+        // SAFETY: the counter outlives the wait in `count`.
+        unsafe { graphs.launch_graph("graph", stream, graph).expect("launched") };
+        assert_eq!(count(stream), launches);
+        let us = backend.elapsed_us(start, end).expect("timed").expect("the device has a clock");
+        assert!((18e3..28e3).contains(&us), "{us} us for 20 ms");
+    }
+    // SAFETY: all are ours, destroyed once, and every launch has executed.
+    unsafe {
+        graphs.destroy_graph(graph);
+        backend.destroy_event(start);
+        backend.destroy_event(end);
+    }
+}
+
 #[test]
 fn refused_memory_leaves_nothing_behind() {
     backend_or_skip!(backend);
