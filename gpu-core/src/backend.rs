@@ -90,7 +90,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// `ptr` came from [`alloc_device`](Self::alloc_device) of this backend, is freed once, and no queued operation uses it.
     unsafe fn free_device(&self, ptr: DevicePtr, bytes: u64);
 
-    /// Allocates page-locked host memory, aligned to 64 bytes, zeroed. `bytes` is not 0; `space` is one of the two pinned ones.
+    /// Allocates page-locked host memory, aligned to 64 bytes, zeroed. `bytes` is not 0; `space` is one of the two
+    /// pinned ones.
     fn alloc_pinned(&self, name: &str, bytes: usize, space: Space) -> Result<*mut u8>;
 
     /// Frees page-locked host memory.

@@ -59,8 +59,8 @@ impl DeviceChoice {
     /// Opens the devices.
     ///
     /// # Errors
-    /// [`GpuError::NoDriver`] or [`GpuError::NoDevice`] where a CUDA device was asked for by name; whatever a CUDA device that
-    /// the driver shows answers when it is opened.
+    /// [`GpuError::NoDriver`] or [`GpuError::NoDevice`] where a CUDA device was asked for by name; whatever a CUDA device
+    /// that the driver shows answers when it is opened.
     pub fn open(self, sim: SimOptions) -> Result<Devices, GpuError> {
         let only = |device| Ok(Devices { devices: vec![device], no_cuda: None });
         match self {

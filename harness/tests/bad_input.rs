@@ -157,7 +157,12 @@ fn b97_a_memory_limit_costs_batches_and_not_the_result() {
         let mut counts = Vec::new();
         for limit in [needed, needed / 2, needed / 5] {
             for strategy in STRATEGIES {
-                let config = MsmConfig { batches: Batches::FitBytes(limit), strategy, window_bits: None, ..MsmConfig::default() };
+                let config = MsmConfig {
+                    batches: Batches::FitBytes(limit),
+                    strategy,
+                    window_bits: None,
+                    ..MsmConfig::default()
+                };
                 let mut product = Msm::<G1Projective, Fr>::new(&bases, &config).expect("a plan");
                 assert!(product.plan().device_bytes() <= limit, "{strategy} in {limit} bytes");
                 counts.push(product.plan().batch_count);

@@ -384,7 +384,12 @@ fn one_bucket_takes_all<G: MsmGroup>() {
         let random = ScalarFlavour::Uniform.generate(n, &mut rng);
         let hot = vec![scalar; n];
         for strategy in STRATEGIES {
-            let config = MsmConfig { batches: Batches::Count(5), strategy, window_bits: Some(8), ..MsmConfig::default() };
+            let config = MsmConfig {
+                batches: Batches::Count(5),
+                strategy,
+                window_bits: Some(8),
+                ..MsmConfig::default()
+            };
             let mut msm = Msm::<G, Fr>::new(&bases, &config).expect("a plan");
             for scalars in [&hot, &random] {
                 let product = msm.run(scalars).expect("a product");

@@ -60,7 +60,8 @@ fn equals_arkworks<G: MsmGroup>(case: &Case) -> Result<(), TestCaseError> {
     let fail = |error: msm_gpu::MsmError| TestCaseError::fail(error.to_string());
     let bases = Bases::<G>::new(&device, known.points()).map_err(fail)?;
     let batches = Batches::Count(case.batches);
-    let config = MsmConfig { batches, strategy: case.strategy, window_bits: case.window_bits, ..MsmConfig::default() };
+    let config =
+        MsmConfig { batches, strategy: case.strategy, window_bits: case.window_bits, ..MsmConfig::default() };
     let mut msm = Msm::<G, Fr>::new(&bases, &config).map_err(fail)?;
     prop_assert_eq!(msm.run(&scalars).map_err(fail)?, expected);
     // The second run meets the memory that the first one left.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// Lines are at most this long, so that two files fit side by side.
-const COLUMNS_MAX: usize = 120;
+/// Lines are at most this long: code is formatted to 110 columns, a comment may end with the word that it is at.
+const COLUMNS_MAX: usize = 125;
 
 /// Words that stand for something else here, or for nothing, and what to write.
 const BANNED: &[(&str, &str)] = &[
@@ -36,6 +36,7 @@ const UNSAFE: &[&str] = &[
     "gpu-core/src/cuda/library.rs",
     "gpu-core/src/cuda/mod.rs",
     "gpu-core/src/device.rs",
+    "gpu-core/src/graph.rs",
     "gpu-core/src/kernel.rs",
     "gpu-core/src/layout.rs",
     "gpu-core/src/run.rs",
@@ -146,8 +147,8 @@ fn lines_fit() {
     assert_none(&findings);
 }
 
-/// What is wrong with the comment above a kernel, if anything is: it opens with the kernel's name, and has what comes out,
-/// the law that a test checks, and the cost.
+/// What is wrong with the comment above a kernel, if anything is: it opens with the kernel's name, and has what comes out
+/// and the cost. (That there is a law where `out` does not say it all is for review.)
 fn contract_fault(lines: &[&str], kernel_line: usize) -> Option<String> {
     let signature = lines[kernel_line..].iter().take(3).copied().collect::<Vec<_>>().join(" ");
     let after_bounds = signature.split("__launch_bounds__(").nth(1)?.split_once(')')?.1;
@@ -163,7 +164,6 @@ fn contract_fault(lines: &[&str], kernel_line: usize) -> Option<String> {
     let missing = match () {
         () if !opens => "its name",
         () if !has(&["out", "io", "in/out"]) => "what comes out",
-        () if !has(&["law", "out, pre, law"]) => "its law",
         () if !has(&["cost"]) => "its cost",
         () => return None,
     };
@@ -199,7 +199,7 @@ fn the_contract_check_sees_what_is_missing() {
         contract_fault(&lines, lines.len() - 2)
     };
     assert_eq!(fault(None), None);
-    for (line, missing) in [(0, "its name"), (2, "what comes out"), (3, "its law"), (4, "its cost")] {
+    for (line, missing) in [(0, "its name"), (2, "what comes out"), (4, "its cost")] {
         assert_eq!(fault(Some(line)), Some(format!("k has no {missing} in the comment above it")));
     }
 }

@@ -126,15 +126,17 @@ sim_probe_warp(u32* __restrict__ out, const u32* __restrict__ in) {
 }
 EXPORT_COLLECTIVE(sim_probe_warp)
 
-// sim_probe_recurse: depth calls deep, each with its own array: overflows a thread's stack.
-//   out  out  u32[1]
-//   law  *out == depth * (depth + 1) / 2 mod 2^32
-//   cost depth calls
+// Needs a frame of its own for each n.
 __noinline__ __device__ u32 sum_up_to(u32 n, volatile u32* out) {
   volatile u32 frame[64];
   for (u32 i = 0; i < 64; i++) frame[i] = n + *out;
   return n == 0 ? 0 : sum_up_to(n - 1, out) + frame[n % 64] - *out;
 }
+
+// sim_probe_recurse: depth calls deep, each with its own array: overflows a thread's stack.
+//   out  out  u32[1]
+//   law  *out == depth * (depth + 1) / 2 mod 2^32
+//   cost depth calls
 extern "C" __global__ void __launch_bounds__(32)
 sim_probe_recurse(u32* out, u32 depth) {
   if (threadIdx.x == 0) *out = 0;

@@ -69,7 +69,12 @@ pub fn assert_product_on<G: MsmGroup>(
     let id = &device.info().id;
     let bases = Bases::<G>::trusted(device, points).unwrap_or_else(|error| panic!("{what} on {id}: {error}"));
     for (batches, strategy) in ways {
-        let config = MsmConfig { batches: Batches::Count(*batches), strategy: *strategy, window_bits, ..MsmConfig::default() };
+        let config = MsmConfig {
+            batches: Batches::Count(*batches),
+            strategy: *strategy,
+            window_bits,
+            ..MsmConfig::default()
+        };
         let word = G::KIND.word();
         let n = points.len();
         let place =
