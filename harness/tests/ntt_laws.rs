@@ -183,7 +183,7 @@ fn passes_and_tables_do_not_change_results() {
     }
 }
 
-/// Sizes that no CPU transform is asked for: exact at random points, by Horner's rule, and back by the inverse.
+/// Sizes that no CPU transform is asked for: exact at random points by Horner's rule, and back again.
 #[test]
 fn large_transforms_at_random_points() {
     let seed = test_seed();
@@ -301,7 +301,7 @@ fn a_transform_is_linear_and_the_identity_with_its_inverse() {
     }
 }
 
-/// Products of values are convolutions of coefficients, cyclic on the domain: x^n = 1, and on a coset x^n = g^n.
+/// Products of values are convolutions of coefficients modulo x^n - 1, on a coset modulo x^n - g^n.
 #[test]
 fn products_of_values_are_convolutions() {
     let seed = test_seed();
@@ -360,9 +360,9 @@ fn shifts_of_input_are_powers_in_the_output() {
     }
 }
 
-/// One at position i gives powers of omega^i, a constant gives n at zero; largest values stay below the modulus.
+/// One at position i gives powers of omega^i; a constant gives n times itself at zero.
 #[test]
-fn deltas_constants_and_largest_values() {
+fn deltas_and_constants() {
     for device in devices() {
         for log_n in [0, 1, 2, 7, 10, 11] {
             let domain = Domain::arkworks(log_n).expect("small");
@@ -471,7 +471,7 @@ fn the_roots_of_arkworks_and_snarkjs() {
     }
 }
 
-/// Each length that is no whole number of domains is refused before anything runs, and the next transform is right.
+/// A length that is no whole number of domains is refused, and the next transform is right.
 #[test]
 fn b40_lengths_that_are_no_power_of_two() {
     assert!(matches!(Domain::log_n_for(0), Err(NttError::Empty)));
@@ -588,7 +588,7 @@ fn b45_offsets_beyond_32_bits() {
     assert!(matches!(NttPlan::new(23, 0, &NttConfig::default()), Err(NttError::Empty)));
 }
 
-/// A value that is not below the modulus does not reach a kernel, and none comes out of one (`assert_equal`, everywhere).
+/// A value that is not below the modulus reaches no kernel, and none comes out of one (`assert_equal`).
 #[test]
 fn b46_values_not_below_the_modulus() {
     let mut above = Fr::MODULUS;

@@ -1,18 +1,19 @@
 // Number-theoretic transforms over Fr: one sweep over global memory for up to ten stages.
 //
-// A transform of n = 2^log_n values is cut into passes of at most ten stages. A pass sees the array as blocks of
-// (row, column) with 2^log_rows rows and 2^log_stride columns, and transforms each column; the columns of one pass are
-// the blocks of the next. Between two passes the value at (row, column) is multiplied by w^(reversed(row) * column),
-// w of order 2^(log_rows + log_stride).
+// A transform of n = 2^log_n values is cut into passes of at most ten stages. A pass sees the array as blocks
+// of (row, column) with 2^log_rows rows and 2^log_stride columns, and transforms each column; the columns of
+// one pass are the blocks of the next. Between two passes the value at (row, column) is multiplied by
+// w^(reversed(row) * column), w of order 2^(log_rows + log_stride).
 //
-// Decimation in frequency (DIF) takes natural order to bit-reversed order, from the widest stride to stride 1.
-// Decimation in time (DIT) takes bit-reversed order to natural order, the same passes backwards. Both work in place
-// and move nothing: a transform and its inverse in opposite order never permute.
+// Decimation in frequency (DIF) takes natural order to bit-reversed order, from the widest stride to stride
+// 1. Decimation in time (DIT) takes bit-reversed order to natural order, the same passes backwards. Both work
+// in place and move nothing: a transform and its inverse in opposite order never permute.
 //
-// What is not a butterfly rides along: twiddles between passes, powers of a coset shift and 1/n are multiplied in while
-// a tile is loaded or stored ("scale"), never in a pass of their own.
+// What is not a butterfly rides along: twiddles between passes, powers of a coset shift and 1/n are
+// multiplied in while a tile is loaded or stored ("scale"), never in a pass of their own.
 //
-// Shared memory of a pass: uint4 tile[2][1024], the low and the high 16 bytes of each item. Item i lies at place(i).
+// Shared memory of a pass: uint4 tile[2][1024], the low and the high 16 bytes of each item. Item i lies at
+// place(i).
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "base.cuh"
 #include "fr.cuh"
@@ -21,28 +22,30 @@ typedef Fr<1> Value;
 
 #define TILE_ITEMS_MAX 1024u
 #define THREADS_MAX 256
-#define BLOCKS_MIN 3   // of a pass on one multiprocessor: some compute while one is at a barrier or waits for memory
+// Of a pass, on one multiprocessor: some compute while one is at a barrier or waits for memory.
+#define BLOCKS_MIN 3
 
 // What an item is multiplied by while it is loaded or stored; ntt-gpu/src/tables.rs names the same numbers.
 #define SCALE_NONE 0u      // nothing
 #define SCALE_ROW 1u       // scales[row]
 #define SCALE_POSITION 2u  // scales[position in the block]
-#define SCALE_TWIDDLE 3u   // w^(reversed(row) * column), w of order 2^(log_rows + log_stride), from powers in two levels
-#define SCALE_POWER 4u     // g^(position, in natural order), from powers in two levels
+#define SCALE_TWIDDLE 3u   // w^(reversed(row) * column), w of order 2^(log_rows + log_stride), in two levels
+#define SCALE_POWER 4u     // g^(position, in natural order), in two levels
 
 DEV u64 reversed(u64 index, u32 bits) {
   return bits == 0 ? 0 : __brevll(index) >> (64 - bits);
 }
 
-// base^e for e < 2^bits, from powers[0 .. 2^low] = base^i and, after them, powers of base^(2^low): low = ceil(bits / 2).
+// base^e for e < 2^bits, from powers[0 .. 2^low] = base^i and, after them, powers of base^(2^low):
+// low = ceil(bits / 2).
 DEV Fr<2> power(const Value* powers, u64 e, u32 bits) {
   const u32 low_bits = (bits + 1) / 2;
   const u64 low_count = (u64)1 << low_bits;
   return mul(load_field(&powers[e & (low_count - 1)]), load_field(&powers[low_count + (e >> low_bits)]));
 }
 
-// Where an item lies in shared memory: the low three bits are mixed with all others, so that eight lanes that read at a
-// stride of any power of two meet eight different banks of 16 bytes.
+// Where an item lies in shared memory: the low three bits are mixed with all others, so that eight lanes that
+// read at a stride of any power of two meet eight different banks of 16 bytes.
 DEV u32 place(u32 item) {
   const u32 above = item >> 3;
   return item ^ ((above ^ above >> 3 ^ above >> 6) & 7);
@@ -68,8 +71,8 @@ DEV Value get(const uint4* tile, u32 item) {
   return a;
 }
 
-// The part of the array that one block of threads works on: whole columns. With stride 1 the tile is a row of blocks;
-// else it is 2^column_bits neighbouring columns of one block, and item = (row, column).
+// The part of the array that one block of threads works on: whole columns. With stride 1 the tile is a row of
+// blocks; else it is 2^column_bits neighbouring columns of one block, and item = (row, column).
 struct Tile {
   u64 base;         // position of item 0
   u32 items;        // 2^log_tile, or less at the end of the array
@@ -77,7 +80,8 @@ struct Tile {
   u32 log_stride;   // 0, or >= column_bits
   u32 column_bits;  // log2 of the distance between rows, in items
 
-  DEV Tile(u64 count, u32 log_rows, u32 log_stride, u32 log_tile) : log_rows(log_rows), log_stride(log_stride) {
+  DEV Tile(u64 count, u32 log_rows, u32 log_stride, u32 log_tile)
+      : log_rows(log_rows), log_stride(log_stride) {
     const u64 index = blockIdx.x;
     column_bits = log_stride == 0 ? 0 : log_tile - log_rows;
     if (log_stride == 0) {
@@ -112,7 +116,7 @@ DEV Value scaled(const Value& value, u32 kind, const Value* scales, const Tile& 
   u32 bits;
   if (kind == SCALE_TWIDDLE) {
     bits = block_bits;
-    e = reversed(tile.row(item), tile.log_rows) * (position & (((u64)1 << tile.log_stride) - 1));   // < 2^bits
+    e = reversed(tile.row(item), tile.log_rows) * (position & (((u64)1 << tile.log_stride) - 1));
   } else {
     bits = log_n;
     const u64 index = position & (((u64)1 << log_n) - 1);
@@ -124,8 +128,8 @@ DEV Value scaled(const Value& value, u32 kind, const Value* scales, const Tile& 
 // A thread moves four items, all of a warp's lanes at neighbouring ones.
 #define ITEMS_PER_THREAD 4
 
-DEV void load_tile(uint4* shared, const Value* data, const Tile& tile, u32 kind, const Value* scales, u32 log_n,
-                   bool is_reversed) {
+DEV void load_tile(uint4* shared, const Value* data, const Tile& tile, u32 kind, const Value* scales,
+                   u32 log_n, bool is_reversed) {
   if (kind == SCALE_NONE) {
     Value values[ITEMS_PER_THREAD];   // all on their way before the first is needed
 #pragma unroll
@@ -149,8 +153,8 @@ DEV void load_tile(uint4* shared, const Value* data, const Tile& tile, u32 kind,
   }
 }
 
-DEV void store_tile(Value* data, const uint4* shared, const Tile& tile, u32 kind, const Value* scales, u32 log_n,
-                    bool is_reversed) {
+DEV void store_tile(Value* data, const uint4* shared, const Tile& tile, u32 kind, const Value* scales,
+                    u32 log_n, bool is_reversed) {
   if (kind == SCALE_NONE) {
 #pragma unroll
     for (u32 k = 0; k < ITEMS_PER_THREAD; k++) {
@@ -187,8 +191,8 @@ struct Quad {
   u32 distance;  // in items
   u32 j;         // row of the first one, modulo q
 
-  // Quad t of a tile. Where q is small, neighbouring threads have the same j: then whole warps have j = 0, whose
-  // twiddles are 1, and skip the products.
+  // Quad t of a tile. Where q is small, neighbouring threads have the same j: then whole warps have j = 0,
+  // whose twiddles are 1, and skip the products.
   DEV Quad(const Tile& tile, u32 t, u32 log_q, u32 log_tile) {
     const u32 c = tile.column_bits;
     distance = 1u << (log_q + c);
@@ -261,14 +265,14 @@ DEV void dit_quad(uint4* shared, const Quad& quad, const QuadTwiddles& w) {
 
 // ntt_dif_pass: one pass of a transform from natural to bit-reversed order, in place; one block per tile.
 //   in/out  data      Fr[count]            canonical, Montgomery; count = jobs * 2^log_n
-//   in   twiddles     Fr[2^(twiddle_bits-1)]  powers of a root of order 2^twiddle_bits, twiddle_bits >= log_rows
+//   in   twiddles     Fr[2^(twiddle_bits-1)]  powers of a root of order 2^twiddle_bits >= 2^log_rows
 //        load_scales, store_scales         as load_scale and store_scale say; not read for SCALE_NONE
 //   pre  1 <= log_rows <= log_tile <= 10; log_stride = 0, or >= log_tile - log_rows;
 //        grid = count / 2^log_tile, rounded up; blocks of 2^log_tile / 4 threads, at least 1
 //   law  column x of each block becomes X[reversed(k)] = store_scale * sum_i w^(i*k) * load_scale * x[i],
 //        w of order 2^log_rows
-//   cost per item: 64 B of data and 32 B for each scale; log_rows / 2 products less 1, and those of the scales;
-//        bound by multiplication
+//   cost per item: 64 B of data and 32 B for each scale; log_rows / 2 products less 1, and those of the
+//        scales; bound by multiplication
 //   ref  [GS66]; the cut into passes is [Bai90]
 extern "C" __global__ void __launch_bounds__(THREADS_MAX, BLOCKS_MIN)
 ntt_dif_pass(Value* data, const Value* __restrict__ twiddles, const Value* __restrict__ load_scales,
@@ -293,7 +297,7 @@ EXPORT_COLLECTIVE(ntt_dif_pass)
 
 // ntt_dit_pass: one pass of a transform from bit-reversed to natural order, in place; one block per tile.
 //   in/out  data      Fr[count]            canonical, Montgomery; count = jobs * 2^log_n
-//   in   twiddles     Fr[2^(twiddle_bits-1)]  powers of a root of order 2^twiddle_bits, twiddle_bits >= log_rows
+//   in   twiddles     Fr[2^(twiddle_bits-1)]  powers of a root of order 2^twiddle_bits >= 2^log_rows
 //        load_scales, store_scales         as load_scale and store_scale say; not read for SCALE_NONE
 //   pre  as ntt_dif_pass
 //   law  column x of each block becomes X[k] = store_scale * sum_i w^(reversed(i)*k) * load_scale * x[i],
@@ -321,7 +325,7 @@ ntt_dit_pass(Value* data, const Value* __restrict__ twiddles, const Value* __res
 }
 EXPORT_COLLECTIVE(ntt_dit_pass)
 
-// ntt_fill_scales: the scales between two passes, with powers of a coset shift folded in; one thread per position.
+// ntt_fill_scales: the scales between two passes, powers of a coset shift folded in; one thread per position.
 //   in   omega_powers, shift_powers  powers in two levels: exponents < 2^log_n, of omega and of the shift g
 //   out  scales  Fr[2^(log_rows + log_stride)]   canonical, Montgomery
 //   law  scales[row][column] == omega^(2^(log_n - log_rows - log_stride) * reversed(row) * column)

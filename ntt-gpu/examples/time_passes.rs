@@ -1,6 +1,6 @@
-//! Times transforms pass by pass on every device, and checks that a transform and its inverse are the identity.
+//! Times transforms pass by pass on every device, and checks that inverses undo them.
 //!
-//! `cargo run --release --example time_passes -- [LOG_N ...]`; without sizes, some that each device takes a second for.
+//! `cargo run --release --example time_passes -- [LOG_N ...]`; without sizes, some that each device can do.
 
 use ark_bls12_381::Fr;
 use ark_ff::{Field, PrimeField};
@@ -59,9 +59,9 @@ fn time(device: &Device, log_n: u32) -> Result<(), Box<dyn Error>> {
                 let passes = best.unwrap_or_default();
                 let coset = if shift.is_some() { " coset" } else { "" };
                 let shown: Vec<_> = passes.iter().map(|ms| format!("{ms:.4}")).collect();
-                let (total, tables_mib) = (passes.iter().sum::<f64>(), tables.buffer().len() >> 15);
+                let (total, mib) = (passes.iter().sum::<f64>(), tables.buffer().len() >> 15);
                 println!(
-                    "2^{log_n} {direction:?}{coset} from {input:?}: {total:.4} ms = {} (tables {tables_mib} MiB)",
+                    "2^{log_n} {direction:?}{coset} from {input:?}: {total:.4} ms = {} (tables {mib} MiB)",
                     shown.join(" + ")
                 );
             }

@@ -2,7 +2,7 @@
 
 use gpu_core::GpuError;
 
-/// What can go wrong in a transform. All but [`Gpu`](Self::Gpu) are found before anything is allocated or runs.
+/// What can go wrong in a transform. All but [`Gpu`](Self::Gpu) are found before anything runs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NttError {
@@ -21,7 +21,7 @@ pub enum NttError {
     /// A coset shift of zero.
     #[error("the coset shift is zero")]
     ShiftIsZero,
-    /// The shift lies in the domain, so the coset is the domain itself and its vanishing polynomial is zero there.
+    /// The shift lies in the domain, so the coset is the domain itself and Z_H is zero there.
     #[error("the coset shift lies in the domain of size 2^{log_n}: shift^n = 1")]
     ShiftInDomain {
         /// log2 of the domain's size.

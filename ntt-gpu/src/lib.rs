@@ -1,8 +1,8 @@
 //! Number-theoretic transforms over the scalar field of BLS12-381: forward, inverse, and both on a coset.
 //!
-//! The root of unity and the coset shift are parameters: arkworks and snarkjs use different roots on this curve. The
-//! order of a vector is its type, and every transform turns [`Natural`] into [`BitReversed`] or back, so that a
-//! transform and its inverse never permute.
+//! The root of unity and the coset shift are parameters: arkworks and snarkjs use different roots on this
+//! curve. The order of a vector is its type, and every transform turns [`Natural`] into [`BitReversed`] or
+//! back, so that a transform and its inverse never permute.
 //!
 //! ```
 //! use ark_bls12_381::Fr;
@@ -18,9 +18,10 @@
 //! # Ok::<(), ntt_gpu::NttError>(())
 //! ```
 //!
-//! [`domain`] has the numbers, [`plan`] the sizes, [`tables`] what is resident, [`schedule`] the launches, [`ntt`] the API.
+//! [`domain`] has the numbers, [`plan`] the sizes, [`tables`] what is resident, [`schedule`] the launches,
+//! [`ntt`] the API.
 //!
-//! Time depends on sizes alone: values decide no branch but the last subtraction of a reduction, which is a selection. A
+//! Time depends on sizes alone: a reduction's last subtraction is a selection, and values decide no branch. A
 //! [`Poly`] is not wiped when it is dropped: what is secret belongs in a secret buffer of a schedule.
 
 pub mod domain;

@@ -91,8 +91,8 @@ impl<O: Order> Poly<O> {
     }
 }
 
-/// A domain on a device. Tables are made at the first transform that needs them and stay until the domain is dropped;
-/// transforms of one domain run one at a time, whatever thread they come from.
+/// A domain on a device. Tables are made at the first transform that needs them and stay until the domain is
+/// dropped; transforms of one domain run one at a time, whatever thread they come from.
 #[derive(Debug)]
 pub struct NttDomain {
     device: Device,
@@ -109,7 +109,7 @@ struct Made {
 }
 
 impl NttDomain {
-    /// A domain on a device, with the default configuration. Compiles the kernels at the first use of the device.
+    /// A domain with the default configuration. Compiles the kernels at the first use of the device.
     ///
     /// # Errors
     /// [`NttError::Gpu`].
@@ -148,8 +148,8 @@ impl NttDomain {
     /// Copies polynomials to the device: whole ones, one after another.
     ///
     /// # Errors
-    /// [`NttError::Empty`], [`NttError::LengthMismatch`], [`NttError::NotReduced`] for limbs that are no value below the
-    /// modulus, [`NttError::Gpu`].
+    /// [`NttError::Empty`], [`NttError::LengthMismatch`], [`NttError::NotReduced`] for limbs that are no
+    /// value below the modulus, [`NttError::Gpu`].
     pub fn upload<O: Order>(&self, values: &[Fr]) -> Result<Poly<O>, NttError> {
         let (len, domain_len) = (values.len() as u64, self.domain.len());
         if len == 0 {
@@ -214,11 +214,12 @@ impl NttDomain {
         self.transform(Direction::Inverse, Some(shift), values)
     }
 
-    /// Any transform, in place, of all jobs. On an error the polynomials are gone: they may be half transformed.
+    /// Any transform, in place, of all jobs. On an error the polynomials are gone: they may be half
+    /// transformed.
     ///
     /// # Errors
-    /// [`NttError::ShiftInDomain`] for a shift of a smaller domain, [`NttError::LengthMismatch`] for polynomials of
-    /// another domain's size, [`NttError::Gpu`].
+    /// [`NttError::ShiftInDomain`] for a shift of a smaller domain, [`NttError::LengthMismatch`] for
+    /// polynomials of another domain's size, [`NttError::Gpu`].
     pub fn transform<O: Order>(
         &self,
         direction: Direction,

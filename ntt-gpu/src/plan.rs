@@ -1,4 +1,4 @@
-//! The plan: how the stages of a transform are cut into passes, and what each launch looks like. A pure function.
+//! The plan: how stages are cut into passes, and what each launch looks like. A pure function.
 
 use crate::domain::LOG_N_MAX;
 use crate::error::NttError;
@@ -22,8 +22,8 @@ const GRID_MAX: u64 = i32::MAX as u64;
 pub struct NttConfig {
     /// Most stages of a pass, 1 to 10.
     pub pass_bits_max: u32,
-    /// log2 of the largest table of scales between two passes. Beyond it, scales are made from powers in two levels:
-    /// one product more for each value, and no table.
+    /// log2 of the largest table of scales between two passes. Beyond it, scales are made from powers in two
+    /// levels: one product more for each value, and no table.
     pub table_bits_max: u32,
 }
 
@@ -66,8 +66,8 @@ pub struct NttPlan {
     pub job_count: u64,
     /// What the caller chose.
     pub config: NttConfig,
-    /// Passes from the widest stride to stride 1: the order of a transform from natural order; the other one goes back.
-    /// None for n = 1.
+    /// Passes from the widest stride to stride 1: the order of a transform from natural order; the other one
+    /// goes back. None for n = 1.
     pub passes: Vec<Pass>,
 }
 
@@ -75,7 +75,8 @@ impl NttPlan {
     /// Pure: the same inputs give the same plan on every machine.
     ///
     /// # Errors
-    /// [`NttError::DomainTooLarge`], [`NttError::Empty`] for no jobs, [`NttError::TooManyJobs`], [`NttError::PassBits`].
+    /// [`NttError::DomainTooLarge`], [`NttError::Empty`] for no jobs, [`NttError::TooManyJobs`],
+    /// [`NttError::PassBits`].
     pub fn new(log_n: u32, job_count: u64, config: &NttConfig) -> Result<Self, NttError> {
         if log_n > LOG_N_MAX {
             return Err(NttError::DomainTooLarge { log_n });

@@ -1,7 +1,7 @@
-//! A transform as a part of a schedule: its launches on one stream, over data and tables that the caller declares.
+//! A transform as a part of a schedule: launches on one stream, on data and tables of the caller's.
 //!
-//! A pass is one launch, in place. Passes of one transform are ordered by their stream; order with everything else is
-//! the caller's to declare, and the checker's to prove.
+//! A pass is one launch, in place. Passes of one transform are ordered by their stream; order with everything
+//! else is the caller's to declare, and the checker's to prove.
 
 use crate::domain::{Direction, OrderKind, Transform};
 use crate::plan::{NttPlan, THREADS, VALUE_BYTES};
@@ -43,8 +43,9 @@ fn with_data(plan: &NttPlan, name: &str) -> (Schedule, StreamId, Region) {
     (schedule, stream, data)
 }
 
-/// Appends a transform of `data`, in place: all jobs of the plan, from the transform's input order to the other one.
-/// `tables` is what [`Tables`](crate::Tables) made for the same plan and transform. Appends nothing for n = 1.
+/// Appends a transform of `data`, in place: all jobs of the plan, from the transform's input order to the
+/// other one. `tables` is what [`Tables`](crate::Tables) made for the same plan and transform. n = 1 takes no
+/// launch.
 ///
 /// # Panics
 /// If a region does not have the size that the plan gives it.
@@ -62,8 +63,8 @@ pub fn push(
     let none = Scale { kind: ScaleKind::None, range: 0..0 };
     let scale_at = |pass: usize, is_load: bool| {
         let is_edge = pass == layout.edge_pass && is_load == (transform.direction == Direction::Forward);
-        // Between passes, scales are applied where a value leaves a pass towards bit-reversed order, and where it comes
-        // in from there: always on the same side of the same pass.
+        // Between passes, scales are applied where a value leaves a pass towards bit-reversed order, and
+        // where it comes in from there: always on the same side of the same pass.
         let is_inner_side = is_load == (transform.input == OrderKind::BitReversed);
         match layout.between.get(pass) {
             Some(scale) if is_inner_side => scale,

@@ -1,14 +1,16 @@
-//! What is resident for a transform: twiddles inside a tile, and the scales that a pass multiplies in at its edges.
+//! What is resident for a transform: twiddles inside a tile, and scales that a pass applies at its edges.
 //!
-//! All tables of one transform lie in one buffer. What differs between transforms is in these tables alone: direction,
-//! root, coset shift and 1/n. The kernels are the same, and neither a coset nor 1/n costs a pass:
+//! All tables of one transform lie in one buffer. What differs between transforms is in these tables alone:
+//! direction, root, coset shift and 1/n. The kernels are the same, and neither a coset nor 1/n costs a pass:
 //!
-//! * the scales between two passes are omega^(reversed(row) * column), by position. With a coset, each also has the part
-//!   of the shift's power that the position decides there, and with an inverse, one of them has 1/n;
-//! * the rest of the shift's power depends on the row in one pass at the edge of the transform, and is applied there.
+//! * the scales between two passes are omega^(reversed(row) * column), by position. With a coset, each also
+//!   has the part of the shift's power that the position decides there, and with an inverse, one of them has
+//!   1/n;
+//! * the rest of the shift's power depends on the row in one pass at the edge of the transform, and is
+//!   applied there.
 //!
-//! Where a table between two passes would be larger than [`NttConfig::table_bits_max`](crate::NttConfig) allows, the
-//! scales are products of powers in two levels, and the shift's powers are too.
+//! Where a table between two passes would be larger than [`NttConfig::table_bits_max`](crate::NttConfig)
+//! allows, the scales are products of powers in two levels, and the shift's powers are too.
 
 use crate::domain::{Direction, Domain, OrderKind, Shift, Transform};
 use crate::error::NttError;
@@ -111,8 +113,8 @@ impl TableLayout {
         self.len * VALUE_BYTES
     }
 
-    /// A table as bytes of the buffer that `tables` is the whole of. What has no values stands for the twiddles: the
-    /// kernel takes an address there and does not read it.
+    /// A table as bytes of the buffer that `tables` is the whole of. What has no values stands for the
+    /// twiddles: the kernel takes an address there and does not read it.
     pub(crate) fn region(&self, tables: Region, range: &Range<u64>) -> Region {
         let range = if range.is_empty() { &self.twiddles } else { range };
         Region {
@@ -123,8 +125,8 @@ impl TableLayout {
     }
 }
 
-/// Whether the coset's powers belong to the side that is in natural order: coefficients are scaled, which come in with a
-/// forward transform and go out with an inverse one.
+/// Whether the coset's powers belong to the side that is in natural order: coefficients are scaled, which
+/// come in with a forward transform and go out with an inverse one.
 fn edge_is_natural(transform: &Transform) -> bool {
     (transform.direction == Direction::Forward) == (transform.input == OrderKind::Natural)
 }
@@ -220,7 +222,7 @@ impl<'a> Maker<'a> {
         match layout.edge.kind {
             ScaleKind::Row => {
                 let pass = &plan.passes[layout.edge_pass];
-                // The row's part of the index of a coefficient, which is row * 2^low_bits where order is natural.
+                // The row's part of the index of a coefficient, row * 2^low_bits in natural order.
                 let low_bits =
                     if self.edge_is_natural { pass.log_stride } else { self.bits_before(layout.edge_pass) };
                 let mut rows = powers(shift.pow([1 << low_bits]), 1 << pass.log_rows);
@@ -323,8 +325,8 @@ fn powers(base: Fr, count: u64) -> Vec<Fr> {
     std::iter::successors(Some(Fr::ONE), |power| Some(*power * base)).take(count as usize).collect()
 }
 
-/// Powers from which base^e * scale, e < 2^bits, is one product: base^i for i < 2^low_bits, then the powers of
-/// base^(2^low_bits), times the scale. `power` in `ntt.cu` reads them.
+/// Powers from which base^e * scale, e < 2^bits, is one product: base^i for i < 2^low_bits, then the powers
+/// of base^(2^low_bits), times the scale. `power` in `ntt.cu` reads them.
 fn two_levels(base: Fr, bits: u32, scale: Fr) -> Vec<Fr> {
     let low_bits = bits.div_ceil(2);
     let mut values = powers(base, 1 << low_bits);

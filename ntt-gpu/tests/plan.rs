@@ -1,4 +1,4 @@
-//! Plans and schedules by their own laws: what the kernels ask for holds, and nothing takes a pass that need not.
+//! Plans and schedules by their own laws: what kernels ask for holds, and no pass is taken that need not be.
 
 use ark_bls12_381::Fr;
 use gpu_core::CheckedSchedule;
@@ -53,7 +53,8 @@ fn plans_meet_the_preconditions_of_the_kernels() {
     for (log_n, config) in (0..=32).flat_map(|log_n| configs().map(move |config| (log_n, config))) {
         for job_count in [1, 2, 3, 31, 1000, 1 << 17] {
             let Ok(plan) = NttPlan::new(log_n, job_count, &config) else {
-                // Refused where a launch would need 2^31 blocks, of the two values that a pass of one stage may have.
+                // Refused where a launch would need 2^31 blocks, of the two values that a pass of one stage
+                // may have.
                 assert!(job_count << log_n > 1 << 31, "{job_count} jobs of 2^{log_n}, {config:?}");
                 continue;
             };
