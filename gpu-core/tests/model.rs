@@ -3,7 +3,7 @@
 
 use gpu_core::check::check;
 use gpu_core::model::{Profile, ProfileError, Span, Timeline, estimate};
-use gpu_core::schedule::{Action, Arg, Launch, Region, Schedule, Space, StreamId, Work};
+use gpu_core::schedule::{Action, Arg, Launch, MAIN, Region, Schedule, Space, StreamId, Work};
 
 /// Round numbers: products at 1 a microsecond with all 10 multiprocessors, memory at 10 bytes a microsecond.
 fn profile() -> Profile {
@@ -239,8 +239,15 @@ fn batch_loop(sync: Sync, space: Space, fold_us: f64) -> Schedule {
             s.push("edge", Some(batch), Action::Wait { stream: compute, event: copied[i] });
         }
         let out = vec![Arg::Write(s.whole(rows[i]))];
-        kernel(&mut s, Some(batch), compute, 1000, products(0.9e-3 * 27.4e9), out.clone());
-        kernel(&mut s, Some(batch), compute, 1000, products(0.1e-3 * 27.4e9), out);
+        kernel(
+            &mut s,
+            Some(batch),
+            compute,
+            1000,
+            products(0.9e-3 * Profile::h200().fp_mul_per_s),
+            out.clone(),
+        );
+        kernel(&mut s, Some(batch), compute, 1000, products(0.1e-3 * Profile::h200().fp_mul_per_s), out);
         s.push("mark", Some(batch), Action::Record { stream: compute, event: reduced[i] });
         s.push("wait", Some(batch), Action::Wait { stream: copy, event: reduced[i] });
         if sync == Sync::Deferred && batch >= 2 {
@@ -306,9 +313,8 @@ fn built_in_profiles_say_where_they_come_from_and_follow_their_formula() {
         assert_eq!(is_measured, profile.name == "NVIDIA H200");
         let ceiling = f64::from(profile.sm_count) * 32.0 * profile.sm_clock_hz / 300.0;
         let share = profile.fp_mul_per_s / ceiling;
-        // The H200's own share, 27.4 of 27.9, is of the data-sheet clock; 0.95 is of the measured multiplier
-        // rate.
-        assert!((0.94..=0.99).contains(&share), "{}: {share}", profile.name);
+        // The H200's own share, 24.8 of 27.9, is what point additions reach; products alone reach more.
+        assert!((0.88..=0.99).contains(&share), "{}: {share}", profile.name);
         let cycles = profile.chain_mul_us * profile.sm_clock_hz / 1e6;
         assert!((cycles - 1400.0).abs() < 2.0, "{}: {cycles} cycles", profile.name);
         let text = serde_json::to_string(&profile).expect("plain data");
@@ -335,4 +341,86 @@ fn profiles_that_no_device_has_are_refused() {
     let unknown = error(&text(&|_| {}).replace("\"notes\"", "\"remarks\""));
     assert!(matches!(unknown, ProfileError::Json(_)), "{unknown}");
     assert!(unknown.to_string().starts_with("device profile: unknown field `remarks`"), "{unknown}");
+}
+
+/// Kernel, download and fold for each of four batches, with two slots, a fold that takes longer than the kernel, and a
+/// thread of its own for the folds, or not.
+fn folded(by_thread: bool) -> Schedule {
+    let mut s = Schedule::new("folded");
+    let slots = [0, 1].map(|slot| s.buffer(format!("slot[{slot}]"), Space::PinnedDownload, 8));
+    let rows = s.buffer("rows", Space::Device, 8);
+    let stream = s.stream("compute");
+    let done = [0, 1].map(|slot| s.event(format!("done[{slot}]")));
+    let thread = if by_thread { s.thread("collector") } else { MAIN };
+    let mut folded = Vec::new();
+    let collect = |s: &mut Schedule, batch: usize| {
+        let reads = vec![s.whole(slots[batch % 2])];
+        s.push_on(thread, "wait", None, Action::HostWait { event: done[batch % 2] });
+        s.push_on(thread, "fold", None, Action::HostStep { reads, writes: vec![], host_us: 30.0 });
+    };
+    for batch in 0..4 {
+        match batch >= 2 {
+            true if by_thread => s.push("await", None, Action::Await { flag: folded[batch - 2] }),
+            true => collect(&mut s, batch - 2),
+            false => {}
+        }
+        let whole = Arg::Write(s.whole(rows));
+        kernel(&mut s, Some(batch as u32), stream, 10, products(20.0), vec![whole]);
+        let (src, dst) = (s.whole(rows), s.whole(slots[batch % 2]));
+        s.push("download", None, Action::Download { stream, src, dst });
+        s.push("record", None, Action::Record { stream, event: done[batch % 2] });
+        if by_thread {
+            let queued = s.flag(format!("queued[{batch}]"));
+            s.push("signal", None, Action::Signal { flag: queued });
+            s.push_on(thread, "await", None, Action::Await { flag: queued });
+            collect(&mut s, batch);
+            folded.push(s.flag(format!("folded[{batch}]")));
+            s.push_on(thread, "signal", None, Action::Signal { flag: folded[batch] });
+        }
+    }
+    if !by_thread {
+        [2, 3].into_iter().for_each(|batch| collect(&mut s, batch));
+    }
+    assert!(check(&s).is_clean(), "{}", check(&s));
+    s
+}
+
+#[test]
+fn host_threads_run_beside_each_other_and_wait_for_flags() {
+    let mut s = Schedule::new("threads");
+    let (other, flag) = (s.thread("other"), s.flag("flag"));
+    let work = |host_us| Action::HostStep { reads: vec![], writes: vec![], host_us };
+    s.push("step", None, work(10.0));
+    s.push("signal", None, Action::Signal { flag });
+    s.push("step", None, work(10.0));
+    s.push_on(other, "step", None, work(2.0));
+    s.push_on(other, "await", None, Action::Await { flag });
+    s.push_on(other, "await", None, Action::Await { flag });
+    s.push_on(other, "step", None, work(1.0));
+    let timeline = assert_spans(
+        &s,
+        &[
+            (0.0, 10.0),
+            (10.0, 10.5), // signal: as long as a mark
+            (10.5, 20.5),
+            (0.0, 2.0),
+            (2.0, 15.5),  // await: signalled at 10.5, and 5 to wake up
+            (15.5, 16.0), // await what has been signalled: a look
+            (16.0, 17.0),
+        ],
+    );
+    assert_eq!(timeline.host_blocked_us, 0.0, "the first thread has waited for nobody");
+}
+
+#[test]
+fn a_collector_takes_the_folds_from_the_thread_that_queues() {
+    let timeline = |by_thread| {
+        let schedule = folded(by_thread);
+        Timeline::new(&schedule, &estimate(&schedule, &profile()))
+    };
+    let (alone, together) = (timeline(false), timeline(true));
+    // With a fold longer than a kernel the ring is full in the end: then the thread that queues waits for the collector.
+    assert!(together.host_blocked_us > 0.0, "{together:?}");
+    assert!(together.host_blocked_us < alone.host_blocked_us / 2.0, "{together:?}\n{alone:?}");
+    assert!(together.gpu_idle_us < alone.gpu_idle_us, "{together:?}\n{alone:?}");
 }

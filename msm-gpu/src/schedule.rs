@@ -47,6 +47,16 @@ pub const COLLECTOR: &str = "collector";
 const THREADS: u32 = 256;
 const POINT_THREADS: u32 = 128;
 
+// What estimates rest on beside the device's profile; measured on the host of an H200 (16 virtual CPUs) with `harness
+// timeline`, and good for other hosts to a factor.
+
+/// Bytes that the host stages in a microsecond, all cores together.
+const STAGE_BYTES_PER_US: f64 = 40e3;
+/// Microseconds of the host's multiplication in Fp, inside point additions.
+const HOST_MUL_US: f64 = 0.1;
+/// How much longer a lone addition takes as a call than inlined.
+const CALLED: f64 = 1.6;
+
 /// Buffers of an MSM schedule by what they hold.
 struct Buffers {
     bases: BufferId,
@@ -336,7 +346,7 @@ impl Builder<'_> {
         let (slot, bytes) = (self.slot(batch), 32 * self.batch_len(batch));
         let src = self.first(self.part.buffers.scalars_host[slot], bytes);
         let dst = self.first(self.part.buffers.scalars[slot], bytes);
-        let host_us = bytes as f64 / 10e3; // 10 GB/s through one core
+        let host_us = bytes as f64 / STAGE_BYTES_PER_US;
         let stage = Action::HostStep { reads: vec![], writes: vec![src], host_us };
         self.schedule.push(self.host_step(STAGE), Some(batch), stage);
         self.schedule.push(
@@ -383,7 +393,7 @@ impl Builder<'_> {
 
         let per_digit = [len.div_ceil(u64::from(THREADS)), rows];
         let args = vec![Arg::Write(counts), Arg::Read(digits), n, buckets];
-        self.launch("msm_count_digits".into(), batch, per_digit, THREADS, args, moved(len * rows * 36));
+        self.launch("msm_count_digits".into(), batch, per_digit, THREADS, args, moved(len * rows * 58));
 
         let tiles = total.div_ceil(SCAN_TILE);
         let args =
@@ -397,7 +407,7 @@ impl Builder<'_> {
 
         let args =
             vec![Arg::Write(entries), Arg::Write(counts), Arg::Read(offsets), Arg::Read(digits), n, buckets];
-        self.launch("msm_scatter_entries".into(), batch, per_digit, THREADS, args, moved(len * rows * 72));
+        self.launch("msm_scatter_entries".into(), batch, per_digit, THREADS, args, moved(len * rows * 128));
     }
 
     /// Entries to buckets; `keep` adds to what the batches before left there.
@@ -475,7 +485,7 @@ impl Builder<'_> {
             per_thread,
         ];
         let grid = [u64::from(MERGE_HOT_BLOCKS), 1];
-        self.launch(self.kernel("msm_merge_hot"), batch, grid, MERGE_HOT_THREADS, args, Work::default());
+        self.launch(self.kernel("msm_merge_hot"), batch, grid, MERGE_HOT_THREADS, args, hot_work(plan, len));
     }
 
     /// The device-side edge: `rows` may still be on its way down for the batch before.
@@ -501,7 +511,7 @@ impl Builder<'_> {
         let work = Work {
             fp_muls: plan.bucket_total() as f64 * 2.0 * add,
             bytes: (2 * plan.bucket_total() * plan.group.xyzz_bytes()) as f64,
-            chain_muls: f64::from(per_thread + 2 * plan.line_threads.ilog2()) * add,
+            chain_muls: f64::from(per_thread + 1 + 2 * plan.line_threads.ilog2()) * add * CALLED,
         };
         let blocks =
             |lines: u64, threads: u32| (lines * u64::from(threads)).div_ceil(u64::from(REDUCE_BLOCK));
@@ -528,7 +538,7 @@ impl Builder<'_> {
         let work = Work {
             fp_muls: plan.lines_total() as f64 * f64::from(high) / 2.0 * add,
             bytes: (plan.lines_total() * plan.group.xyzz_bytes()) as f64 * f64::from(high) / 2.0,
-            chain_muls: f64::from(((1 << high) / 2 / REDUCE_BLOCK).max(1) + high.min(6)) * add,
+            chain_muls: f64::from(((1 << high) / 2 / REDUCE_BLOCK).max(1) + high.min(6)) * add * CALLED,
         };
         let grid = [u64::from(plan.window_bits), u64::from(plan.window_count) + 1];
         self.launch(self.kernel("msm_sum_bits"), batch, grid, REDUCE_BLOCK, args, work);
@@ -553,8 +563,9 @@ impl Builder<'_> {
         let event = self.part.events.downloaded[slot];
         self.schedule.push_on(thread, "rows_downloaded", Some(batch), Action::HostWait { event });
         let reads = vec![self.whole(self.part.buffers.rows_host[slot])];
-        let adds = self.plan.rows_total() as f64 + 256.0;
-        let host_us = adds * self.plan.group.add_muls() * 0.04; // 40 ns a multiplication
+        // A doubling, a conversion and an addition a row: 27 products in Fp, or three times as many in G2.
+        let products = self.plan.rows_total() as f64 * 27.0 * self.plan.group.add_muls() / 14.0;
+        let host_us = products * HOST_MUL_US;
         let fold = Action::HostStep { reads, writes: vec![], host_us };
         self.schedule.push_on(thread, self.host_step(FOLD), Some(batch), fold);
     }
@@ -655,6 +666,26 @@ impl Collector {
         };
         let queued = flags("queued", plan.batch_count);
         Self { thread, queued, folded: flags("folded", plan.batch_count - plan.slot_count()) }
+    }
+}
+
+/// Work of the merge by blocks for uniform scalars: the last window has fewer bits than the others, so its few buckets
+/// can have runs over many threads.
+fn hot_work(plan: &MsmPlan, batch_len: u64) -> Work {
+    let last_bits = 255u32.saturating_sub(plan.window_bits * (plan.window_count - 1));
+    let last_buckets = (1u64 << last_bits).min(u64::from(plan.bucket_count));
+    let partials = batch_len / (last_buckets * u64::from(plan.entries_per_thread));
+    if partials <= u64::from(plan.merge_partials_max) {
+        return Work::default();
+    }
+    let add = plan.group.add_muls();
+    let threads = u64::from(MERGE_HOT_THREADS);
+    let turns = last_buckets.div_ceil(u64::from(MERGE_HOT_BLOCKS));
+    let chain = turns * (partials.div_ceil(threads) + u64::from(MERGE_HOT_THREADS.ilog2()));
+    Work {
+        fp_muls: (partials * last_buckets) as f64 * add,
+        bytes: 0.0,
+        chain_muls: chain as f64 * add * CALLED,
     }
 }
 
