@@ -178,23 +178,23 @@ pub(crate) struct Issue {
 pub(crate) fn issue_order(schedule: &Schedule) -> Issue {
     let ops = &schedule.ops;
     let mut queues = vec![VecDeque::new(); schedule.threads.len()];
-    // The first signal of each flag.
+    // The first signal of each flag, in the list and in the order of issue.
     let mut signals = vec![None; schedule.flags.len()];
+    let mut signalled = vec![None; schedule.flags.len()];
     for (index, op) in ops.iter().enumerate() {
         queues[op.thread.0 as usize].push_back(index);
         if let Action::Signal { flag } = op.action {
             signals[flag.0 as usize].get_or_insert(index);
         }
     }
-    let mut is_issued = vec![false; ops.len()];
     let mut last_record = vec![None; schedule.events.len()];
     let (order, awaited) = (Vec::with_capacity(ops.len()), vec![None; ops.len()]);
     let mut issue = Issue { order, awaited, circles: Vec::new() };
     while issue.order.len() < ops.len() {
         let heads = || queues.iter().filter_map(|queue| queue.front().copied());
-        // The signal that an operation is held up for, if there is one.
+        // A signal that an operation is held up for, if there is one.
         let held_for = |op: usize| match ops[op].action {
-            Action::Await { flag } => signals[flag.0 as usize].filter(|signal: &usize| !is_issued[*signal]),
+            Action::Await { flag } if signalled[flag.0 as usize].is_none() => signals[flag.0 as usize],
             _ => None,
         };
         let next = heads().filter(|op| held_for(*op).is_none()).min().unwrap_or_else(|| {
@@ -211,12 +211,12 @@ pub(crate) fn issue_order(schedule: &Schedule) -> Issue {
             Action::Wait { event, .. } | Action::HostWait { event } => {
                 issue.awaited[next] = last_record[event.0 as usize];
             }
-            Action::Await { flag } => {
-                issue.awaited[next] = signals[flag.0 as usize].filter(|signal| is_issued[*signal]);
+            Action::Signal { flag } => {
+                signalled[flag.0 as usize].get_or_insert(next);
             }
+            Action::Await { flag } => issue.awaited[next] = signalled[flag.0 as usize],
             _ => {}
         }
-        is_issued[next] = true;
         queues[ops[next].thread.0 as usize].pop_front();
         issue.order.push(next);
     }

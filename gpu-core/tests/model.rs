@@ -419,8 +419,10 @@ fn a_collector_takes_the_folds_from_the_thread_that_queues() {
         Timeline::new(&schedule, &estimate(&schedule, &profile()))
     };
     let (alone, together) = (timeline(false), timeline(true));
-    // With a fold longer than a kernel the ring is full in the end: then the thread that queues waits for the collector.
-    assert!(together.host_blocked_us > 0.0, "{together:?}");
-    assert!(together.host_blocked_us < alone.host_blocked_us / 2.0, "{together:?}\n{alone:?}");
-    assert!(together.gpu_idle_us < alone.gpu_idle_us, "{together:?}\n{alone:?}");
+    assert!(together.makespan_us < alone.makespan_us, "{together:?}\n{alone:?}");
+    // With a fold longer than a kernel the ring is full in the end: then the thread that queues waits for the collector,
+    // but not for as long as it would wait and fold.
+    let folds_us = 4.0 * 30.0;
+    let (waits_us, occupied_us) = (together.host_blocked_us, alone.host_blocked_us + folds_us);
+    assert!(0.0 < waits_us && waits_us < occupied_us, "{together:?}\n{alone:?}");
 }
