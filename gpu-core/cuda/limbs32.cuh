@@ -15,21 +15,29 @@ namespace limbs32 {
 
 using namespace ptx;
 
+template <int N>
+DEV void copy(u32* r, const u32* a) {
+#pragma unroll
+  for (int i = 0; i < N; i++) r[i] = a[i];
+}
+
 // r = a + b; returns the carry, 0 or 1.
 template <int N>
 DEV u32 add(u32* r, const u32* a, const u32* b) {
-  r[0] = add_cc(a[0], b[0]);
-#pragma unroll
-  for (int i = 1; i < N; i++) r[i] = addc_cc(a[i], b[i]);
+  u32 sum[N];
+  copy<N>(sum, a);
+  add_chain<N>(sum, b);
+  copy<N>(r, sum);
   return addc(0, 0);
 }
 
 // r = a - b; returns 0, or all ones if a < b (then r = a - b + 2^(32 N)).
 template <int N>
 DEV u32 sub(u32* r, const u32* a, const u32* b) {
-  r[0] = sub_cc(a[0], b[0]);
-#pragma unroll
-  for (int i = 1; i < N; i++) r[i] = subc_cc(a[i], b[i]);
+  u32 difference[N];
+  copy<N>(difference, a);
+  sub_chain<N>(difference, b);
+  copy<N>(r, difference);
   return subc(0, 0);
 }
 
@@ -44,48 +52,19 @@ DEV void mul_row(u32* acc, const u32* a, u32 b) {
   }
 }
 
-// acc[0..N] += sum over even j < N of a[j] * b * 2^(32 j); leaves the carry in the flag.
-template <int N>
-DEV void mad_row(u32* acc, const u32* a, u32 b) {
-  acc[0] = mad_lo_cc(a[0], b, acc[0]);
-  acc[1] = madc_hi_cc(a[0], b, acc[1]);
-#pragma unroll
-  for (int j = 2; j < N; j += 2) {
-    acc[j] = madc_lo_cc(a[j], b, acc[j]);
-    acc[j + 1] = madc_hi_cc(a[j], b, acc[j + 1]);
-  }
-}
-
-// As mad_row, where the sum is known to fit: the flag is clear afterwards, and the last instruction does not set it.
-template <int N>
-DEV void mad_row_last(u32* acc, const u32* a, u32 b) {
-  acc[0] = mad_lo_cc(a[0], b, acc[0]);
-#pragma unroll
-  for (int j = 2; j < N; j += 2) {
-    acc[j - 1] = madc_hi_cc(a[j - 2], b, acc[j - 1]);
-    acc[j] = madc_lo_cc(a[j], b, acc[j]);
-  }
-  acc[N - 1] = madc_hi(a[N - 2], b, acc[N - 1]);
-}
-
-// acc = acc / 2^64 + sum over even j < N of a[j] * b * 2^(32 j) + carry in the flag. The sum fits.
-template <int N>
-DEV void madc_row_shifted(u32* acc, const u32* a, u32 b) {
-#pragma unroll
-  for (int j = 0; j < N - 2; j += 2) {
-    acc[j] = madc_lo_cc(a[j], b, acc[j + 2]);
-    acc[j + 1] = madc_hi_cc(a[j], b, acc[j + 3]);
-  }
-  acc[N - 2] = madc_lo_cc(a[N - 2], b, 0);
-  acc[N - 1] = madc_hi(a[N - 2], b, 0);
-}
-
 // value += a * b, for value = even + odd * 2^32 of N + 1 words.
 template <int N>
 DEV void mad_limb(u32* even, u32* odd, const u32* a, u32 b) {
-  mad_row_last<N>(odd, a + 1, b);
-  mad_row<N>(even, a, b);
+  mad_chain<N / 2, false, false>(odd, a + 1, b);
+  mad_chain<N / 2, false, true>(even, a, b);
   odd[N - 1] = addc(odd[N - 1], 0);
+}
+
+// acc /= 2^64
+template <int N>
+DEV void shift_pair(u32* acc) {
+#pragma unroll
+  for (int j = 0; j < N; j++) acc[j] = j + 2 < N ? acc[j + 2] : 0;
 }
 
 // value = value / 2^32 + a * b, where the low word of `even` is zero. The accumulators change roles: the argument
@@ -93,80 +72,58 @@ DEV void mad_limb(u32* even, u32* odd, const u32* a, u32 b) {
 template <int N>
 DEV void shift_mad_limb(u32* even, u32* odd, const u32* a, u32 b) {
   even[0] = add_cc(even[0], odd[1]);
-  madc_row_shifted<N>(odd, a + 1, b);
-  mad_row<N>(even, a, b);
+  shift_pair<N>(odd);
+  mad_chain<N / 2, true, false>(odd, a + 1, b);
+  mad_chain<N / 2, false, true>(even, a, b);
   odd[N - 1] = addc(odd[N - 1], 0);
 }
 
-// odd[j] of an accumulator that is to be shifted down by two words.
-template <int N, bool SHIFT>
-DEV u32 shifted(const u32* odd, int j) {
-  if (!SHIFT) return odd[j];
-  return j + 2 < N ? odd[j + 2] : 0;
-}
-
-// reduce_limb for M = 1 - 2^32 modulo 2^64. There m = -x for the low word x, and with c = (x != 0)
+// value += m * M for M = 1 - 2^32 modulo 2^64. There m = -x for the low word x, and with c = (x != 0)
 //   m * M = m + (x + (m - c) * 2^32) * 2^32 + m * (M's higher limbs),
 // so that the two lowest products and the one by m0 become additions.
-template <class M, int N, bool SHIFT>
-DEV void reduce_limb_special(u32* even, u32* odd) {
-  const u32 pending = SHIFT ? addc(0, 0) : 0;
+template <class M, int N, bool CARRY_IN>
+DEV void reduce_limb_special(u32* even, u32* odd, const u32* modulus) {
+  const u32 pending = CARRY_IN ? addc(0, 0) : 0;
   const u32 x = even[0];
-  const u32 m = mul_lo(x, M::minus_one());   // opaque to the compiler, see there
-  (void)sub_cc(0, x);                        // the borrow is c
-  const u32 m_less = subc(m, 0);             // m - c
-  (void)add_cc(x, m);                        // 0, the carry is c
+  const u32 m = x * M::minus_one();   // opaque to the compiler, see there
+  (void)sub_cc(0, x);                 // the borrow is c
+  const u32 m_less = subc(m, 0);      // m - c
+  (void)add_cc(x, m);                 // 0, the carry is c
   even[1] = addc_cc(even[1], 0);
-#pragma unroll
-  for (int j = 2; j < N; j += 2) {
-    even[j] = madc_lo_cc(M::limb32(j), m, even[j]);
-    even[j + 1] = madc_hi_cc(M::limb32(j), m, even[j + 1]);
-  }
-  const u32 top = addc(shifted<N, SHIFT>(odd, N - 1), 0);
-  if (SHIFT) (void)add_cc(pending, 0xffffffff);   // back into the flag
-  odd[0] = SHIFT ? addc_cc(odd[2], x) : add_cc(odd[0], x);
-  odd[1] = addc_cc(shifted<N, SHIFT>(odd, 1), m_less);
-#pragma unroll
-  for (int j = 2; j < N; j += 2) {
-    odd[j] = madc_lo_cc(M::limb32(j + 1), m, shifted<N, SHIFT>(odd, j));
-    odd[j + 1] = j + 2 < N ? madc_hi_cc(M::limb32(j + 1), m, shifted<N, SHIFT>(odd, j + 1))
-                           : madc_hi(M::limb32(j + 1), m, top);   // the sum fits
-  }
+  mad_chain<N / 2 - 1, true, true>(even + 2, modulus + 2, m);
+  odd[N - 1] = addc(odd[N - 1], 0);
+  if (CARRY_IN) (void)add_cc(pending, 0xffffffff);   // back into the flag
+  odd[0] = CARRY_IN ? addc_cc(odd[0], x) : add_cc(odd[0], x);
+  odd[1] = addc_cc(odd[1], m_less);
+  mad_chain<N / 2 - 1, true, false>(odd + 2, modulus + 3, m);
 }
 
-// value += m * M with the m that clears the low word, which nothing reads afterwards and so is not written.
-// With SHIFT, `odd` is first shifted down by two words and takes the carry in the flag.
-template <class M, int N, bool SHIFT = false>
+// value += m * M with the m that clears the low word; with CARRY_IN, + carry * 2^32. The low word is not to be read
+// afterwards: it may be left as it was.
+template <class M, int N, bool CARRY_IN = false>
 DEV void reduce_limb(u32* even, u32* odd) {
+  u32 modulus[N];
+#pragma unroll
+  for (int i = 0; i < N; i++) modulus[i] = M::limb32(i);
   if constexpr (M::LOW_64_SPECIAL) {
-    reduce_limb_special<M, N, SHIFT>(even, odd);
-    return;
+    reduce_limb_special<M, N, CARRY_IN>(even, odd, modulus);
+  } else {
+    const u32 m = even[0] * M::m0_32();
+    mad_chain<N / 2, CARRY_IN, false>(odd, modulus + 1, m);
+    mad_chain<N / 2, false, true>(even, modulus, m);
+    odd[N - 1] = addc(odd[N - 1], 0);
   }
-  const u32 m = mul_lo(even[0], M::m0_32());
-#pragma unroll
-  for (int j = 0; j < N; j += 2) {
-    const u32 low = shifted<N, SHIFT>(odd, j), high = shifted<N, SHIFT>(odd, j + 1);
-    odd[j] = j == 0 && !SHIFT ? mad_lo_cc(M::limb32(1), m, low) : madc_lo_cc(M::limb32(j + 1), m, low);
-    odd[j + 1] = j + 2 < N ? madc_hi_cc(M::limb32(j + 1), m, high)
-                           : madc_hi(M::limb32(j + 1), m, high);   // the sum fits
-  }
-  (void)mad_lo_cc(M::limb32(0), m, even[0]);
-  even[1] = madc_hi_cc(M::limb32(0), m, even[1]);
-#pragma unroll
-  for (int j = 2; j < N; j += 2) {
-    even[j] = madc_lo_cc(M::limb32(j), m, even[j]);
-    even[j + 1] = madc_hi_cc(M::limb32(j), m, even[j + 1]);
-  }
-  odd[N - 1] = addc(odd[N - 1], 0);
 }
 
 // r = even / 2^32 + odd
 template <int N>
 DEV void merge_shifted(u32* r, const u32* even, const u32* odd) {
-  r[0] = add_cc(odd[0], even[1]);
+  u32 shifted[N], sum[N];
 #pragma unroll
-  for (int i = 1; i < N - 1; i++) r[i] = addc_cc(odd[i], even[i + 1]);
-  r[N - 1] = addc(odd[N - 1], 0);
+  for (int i = 0; i < N; i++) shifted[i] = i + 1 < N ? even[i + 1] : 0;
+  copy<N>(sum, odd);
+  add_chain<N>(sum, shifted);
+  copy<N>(r, sum);
 }
 
 // r = (a*b + k*M) / MONT_R for some k < MONT_R.
@@ -212,11 +169,11 @@ DEV void mont_mul_add(u32* r, const u32* a, const u32* b, const u32* c, const u3
 // t[0..2N] = even + odd * 2^32
 template <int N>
 DEV void merge_wide(u32* t, const u32* even, const u32* odd) {
-  t[0] = even[0];
-  t[1] = add_cc(even[1], odd[0]);
+  u32 shifted[2 * N];
 #pragma unroll
-  for (int i = 2; i < 2 * N - 1; i++) t[i] = addc_cc(even[i], odd[i - 1]);
-  t[2 * N - 1] = addc(even[2 * N - 1], odd[2 * N - 2]);
+  for (int i = 0; i < 2 * N; i++) shifted[i] = i > 0 ? odd[i - 1] : 0;
+  copy<2 * N>(t, even);
+  add_chain<2 * N>(t, shifted);
 }
 
 // t[0..2N] = a * b.  N^2 wide products
@@ -230,46 +187,43 @@ DEV void mul_wide(u32* t, const u32* a, const u32* b) {
     // Even limbs of a land at position i, odd ones at i + 1; the word above the first kind is new, or holds nothing yet.
     u32* const low = i % 2 ? odd + (i - 1) : even + i;
     u32* const high = i % 2 ? even + (i + 1) : odd + i;
-    mad_row<N>(low, a, b[i]);
+    mad_chain<N / 2, false, true>(low, a, b[i]);
     low[N] = addc(0, 0);
-    mad_row_last<N>(high, a + 1, b[i]);
+    mad_chain<N / 2, false, false>(high, a + 1, b[i]);
   }
   merge_wide<N>(t, even, odd);
+}
+
+// Adds a[I] * a[j] * 2^(32 (I + j)) for all j > I to even + odd * 2^32, and the same for all larger I.
+template <int N, int I>
+DEV void add_pairs(u32* even, u32* odd, const u32* a) {
+  if constexpr (I < N - 1) {
+    // j = I+1, I+3, .. land at odd positions, j = I+2, I+4, .. at even ones. The chain that ends at j = N-1 ends on a word
+    // that holds nothing yet; the other one carries into such a word.
+    constexpr int odd_pairs = (N - I) / 2, even_pairs = (N - 1 - I) / 2;
+    constexpr bool odd_carries = I + 2 * odd_pairs - 1 < N - 1;
+    mad_chain<odd_pairs, false, odd_carries>(odd + 2 * I, a + I + 1, a[I]);
+    if constexpr (odd_carries) odd[I + N - 1] = addc(0, 0);
+    if constexpr (even_pairs > 0) {
+      mad_chain<even_pairs, false, !odd_carries>(even + 2 * I + 2, a + I + 2, a[I]);
+      if constexpr (!odd_carries) even[I + N] = addc(0, 0);
+    }
+    add_pairs<N, I + 1>(even, odd, a);
+  }
 }
 
 // t[0..2N] = a^2.  N (N - 1) / 2 wide products for the pairs, doubled, and N for the squares
 template <int N>
 DEV void sqr_wide(u32* t, const u32* a) {
-  u32 even[2 * N] = {}, odd[2 * N] = {};
-#pragma unroll
-  for (int i = 0; i < N - 1; i++) {
-    // a[i] * a[j] for j > i: j = i+1, i+3, .. at odd positions, j = i+2, i+4, .. at even ones.
-#pragma unroll
-    for (int parity = 0; parity < 2; parity++) {
-      u32* const acc = parity == 0 ? odd : even;
-      const int row = parity == 0 ? i - 1 : i;   // acc[row + j] is at position i + j
-      const int first = i + 1 + parity;
-#pragma unroll
-      for (int j = first; j < N; j += 2) {
-        u32* const at = acc + row + j;
-        at[0] = j == first ? mad_lo_cc(a[i], a[j], at[0]) : madc_lo_cc(a[i], a[j], at[0]);
-        at[1] = j == N - 1 ? madc_hi(a[i], a[j], at[1])   // onto a word that holds nothing yet: no carry
-                           : madc_hi_cc(a[i], a[j], at[1]);
-      }
-      if (first < N - 1 && (N - 1 - first) % 2 != 0) acc[row + N] = addc(0, 0);   // ended at j = N - 2
-    }
-  }
-  u32 pairs[2 * N];
+  u32 even[2 * N] = {}, odd[2 * N] = {}, pairs[2 * N];
+  add_pairs<N, 0>(even, odd, a);
   merge_wide<N>(pairs, even, odd);
-  u32 twice[2 * N];
-  (void)add<2 * N>(twice, pairs, pairs);
-  t[0] = mad_lo_cc(a[0], a[0], twice[0]);
-  t[1] = madc_hi_cc(a[0], a[0], twice[1]);
+  copy<2 * N>(t, pairs);
+  add_chain<2 * N>(t, pairs);
+  mad_chain<1, false, true>(t, a, a[0]);
 #pragma unroll
-  for (int i = 1; i < N; i++) {
-    t[2 * i] = madc_lo_cc(a[i], a[i], twice[2 * i]);
-    t[2 * i + 1] = i == N - 1 ? madc_hi(a[i], a[i], twice[2 * i + 1]) : madc_hi_cc(a[i], a[i], twice[2 * i + 1]);
-  }
+  for (int i = 1; i < N - 1; i++) mad_chain<1, true, true>(t + 2 * i, a + i, a[i]);
+  mad_chain<1, true, false>(t + 2 * N - 2, a + N - 1, a[N - 1]);
 }
 
 // r = (t + k*M) / MONT_R for some k < MONT_R, t of 2N words. At most t / MONT_R + M, which must fit N words.
@@ -287,7 +241,8 @@ DEV void mont_redc(u32* r, const u32* t) {
   for (int i = 1; i < N; i++) {
     u32* const even = i % 2 ? y : x;
     u32* const odd = i % 2 ? x : y;
-    even[0] = add_cc(even[0], odd[1]);   // the carry waits for the odd chain of the next line
+    even[0] = add_cc(even[0], odd[1]);   // the carry is the next line's
+    shift_pair<N>(odd);
     reduce_limb<M, N, true>(even, odd);
   }
   merge_shifted<N>(x, y, x);
