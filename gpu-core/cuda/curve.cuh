@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Points of the two groups of BLS12-381, y^2 = x^3 + b over Fp (G1) and over Fp2 (G2), and their complete addition.
+// Points of the two groups of BLS12-381, y^2 = x^3 + b over Fp (G1) and over Fp2 (G2), and their complete
+// addition.
 //
-// The accumulator is in XYZZ coordinates: x = X/ZZ, y = Y/ZZZ, ZZ^3 = ZZZ^2; the identity has ZZ = 0. An affine
-// operand is (x, y) with (0, 0) for the identity, which is on neither curve.
+// The accumulator is in XYZZ coordinates: x = X/ZZ, y = Y/ZZZ, ZZ^3 = ZZZ^2; the identity has ZZ = 0. An
+// affine operand is (x, y) with (0, 0) for the identity, which is on neither curve.
 //
-// The formulas keep the paper's letters and hold for the case in their name alone; `add`, `add_affine` and `dbl` are
-// complete. No point of the groups' curves has y = 0 (both orders are odd), so doubling has no exceptional case but the
-// identity. All coordinates in registers are < 2p, in memory canonical.
+// The formulas keep the paper's letters and hold for the case in their name alone; `add`, `add_affine` and
+// `dbl` are complete. No point of the groups' curves has y = 0 (both orders are odd), so doubling has no
+// exceptional case but the identity. All coordinates in registers are < 2p, in memory canonical.
 #pragma once
 #include "fp.cuh"
 #include "fp2.cuh"
@@ -23,8 +24,8 @@ struct alignas(16) XyzzMem {
   F x, y, zz, zzz;
 };
 
-// A group: its coordinate field by bound, and whether a point (48 registers in G1, 96 in G2) is kept in registers
-// through an addition or read from local memory operand by operand.
+// A group: its coordinate field by bound, and whether a point (48 registers in G1, 96 in G2) is kept in
+// registers through an addition or read from local memory operand by operand.
 struct G1 {
   static constexpr bool IN_REGISTERS = true;
   template <int K>

@@ -83,8 +83,8 @@ GROUP_NAME(curve_mul_small)(Xyzz* out, const Xyzz* p, const u32* k, u32 n) {
 }
 EXPORT_KERNEL(GROUP_NAME(curve_mul_small))
 
-// curve_add_affine_chain: a chain of dependent affine additions, one a thread: the rate of accumulation without its
-// memory traffic.
+// curve_add_affine_chain: a chain of dependent affine additions, one a thread: the rate of accumulation
+// without its memory traffic.
 //   in   q    Affine[q_count]   thread i adds q[i], q[i+1], .. cyclically, `steps` of them
 //   io   p    Xyzz[n]           canonical
 //   law  p becomes p + sum over j < steps of q[(i + j) mod q_count]

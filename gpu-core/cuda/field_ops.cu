@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Field operations over arrays, one item a thread: what the laws of harness/tests/field_laws.rs are checked on, and
-// chains of dependent products, which measure the multiplier. Inputs and outputs are canonical, in Montgomery form.
+// Field operations over arrays, one item a thread: what the laws of harness/tests/field_laws.rs are checked
+// on, and chains of dependent products, which measure the multiplier. Inputs and outputs are canonical, in
+// Montgomery form.
 #include "fp.cuh"
 #include "fp2.cuh"
 #include "fr.cuh"
@@ -128,7 +129,7 @@ EXPORT_KERNEL(fp_is_zero)
 // fp_lazy: operations on the largest representatives that their types admit, one item a thread.
 //   in   a, b  Fp[n]
 //   out  out   Fp[10][n]
-//   law  out[0..5] == a * b, out[5] == a^2, out[6] == a*b - b*b, out[7] == a + b, out[8] == a - b, out[9] == a - b
+//   law  out[0..5] == a * b, out[5] == a^2, out[6] == a*b - b*b, out[7] == a + b, out[8..10] == a - b
 //   cost 576 B and about 2200 wide products an item
 extern "C" __global__ void __launch_bounds__(256)
 fp_lazy(Fp<1>* out, const Fp<1>* a, const Fp<1>* b, u32 n) {
@@ -379,8 +380,8 @@ fp2_mul_sub(Fp2<1>* out, const Fp2<1>* a, const Fp2<1>* b, const Fp2<1>* c, cons
 }
 EXPORT_KERNEL(fp2_mul_sub)
 
-// (x, y) -> (x*y, x*y^2), `steps` times: two dependent products a step, on operands that change, since with a fixed
-// factor a compiler may turn the products into additions.
+// (x, y) -> (x*y, x*y^2), `steps` times: two dependent products a step, on operands that change, since with a
+// fixed factor a compiler may turn the products into additions.
 template <class F>
 DEV void mul_chain(F& x, F& y, u32 steps) {
   for (u32 step = 0; step < steps; step++) {

@@ -37,4 +37,4 @@ struct FpModulus {
 template <int K>
 using Fp = Residue<FpModulus, K>;
 
-static_assert(sizeof(Fp<1>) == 48 && alignof(Fp<1>) == 16, "Fp in memory is arkworks' Fq, loaded by 16 bytes");
+static_assert(sizeof(Fp<1>) == 48 && alignof(Fp<1>) == 16, "Fp in memory is arkworks' Fq, 16-byte aligned");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Fp2 = Fp[u] / (u^2 + 1).
 //
-// Products are summed at double width, before reduction: an Fp2 product is three wide products and two reductions.
-// A double-width difference d with |d| < p * MONT_R is lifted by p * MONT_R where it is negative, which changes
-// nothing modulo p; then 0 <= d < p * MONT_R and its reduction is below 2p.
+// Products are summed at double width, before reduction: an Fp2 product is three wide products and two
+// reductions. A double-width difference d with |d| < p * MONT_R is lifted by p * MONT_R where it is negative,
+// which changes nothing modulo p; then 0 <= d < p * MONT_R and its reduction is below 2p.
 //
-// On CUDA the products are functions, not inlined: a point addition in G2 has about thirty of them, and inlined it
-// compiles for minutes.
+// On CUDA the products are functions, not inlined: a point addition in G2 has about thirty of them, and
+// inlined it compiles for minutes.
 #pragma once
 #include "fp.cuh"
 
@@ -119,8 +119,8 @@ DEV Fp<2> redc(const FpWide& a) {
   return r;
 }
 
-// The operands are passed by value, in registers: by reference they would go through local memory, 20 % slower
-// (fp2_mul_chain, H200, NVRTC 13.0).
+// The operands are passed by value, in registers: by reference they would go through local memory, 20 %
+// slower (fp2_mul_chain, H200, NVRTC 13.0).
 
 // a * b by Karatsuba.  3 wide products, 2 reductions
 FUNCTION Fp2<2> mul(const Fp2<2> a, const Fp2<2> b) {
@@ -128,7 +128,8 @@ FUNCTION Fp2<2> mul(const Fp2<2> a, const Fp2<2> b) {
   const FpWide t1 = mul_wide(a.c1, b.c1);                                   // < 4p^2
   const Fp<2> c0 = redc(sub_wide_lifted(t0, t1));
   const FpWide t2 = mul_wide(add_lazy(a.c0, a.c1), add_lazy(b.c0, b.c1));   // < 16p^2
-  return Fp2<2>(c0, redc(sub_wide(t2, add_wide(t0, t1))));                  // a0*b1 + a1*b0 < 8p^2 < p * MONT_R
+  // a0*b1 + a1*b0 < 8p^2 < p * MONT_R
+  return Fp2<2>(c0, redc(sub_wide(t2, add_wide(t0, t1))));
 }
 
 // a^2 = (a0 + a1)(a0 - a1) + 2*a0*a1*u.  2 products in Fp

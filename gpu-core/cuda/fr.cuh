@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Fr: the scalar field of BLS12-381, 255 bits in 256.  MONT_R = 2^256, 2*r < MONT_R < 3*r: a factor < 2r meets one < r,
-// so lazy reduction buys one subtraction and no more.
+// Fr: the scalar field of BLS12-381, 255 bits in 256.  MONT_R = 2^256, 2*r < MONT_R < 3*r: a factor < 2r
+// meets one < r, so lazy reduction buys one subtraction and no more.
 #pragma once
 #include "consts.cuh"
 #include "residue.cuh"
 
-// -1 modulo 2^32 in a place that the compiler does not look into. Where it sees that m = -x, it rewrites the products
-// of m as products of x, which have no wide form with carry: 28 % more instructions (NVRTC 13.0, sm_90).
+// -1 modulo 2^32 in a place that the compiler does not look into. Where it sees that m = -x, it rewrites the
+// products of m as products of x, which have no wide form with carry: 28 % more instructions (NVRTC 13.0,
+// sm_90).
 __constant__ u32 fr_minus_one = 0xffffffff;
 
 struct FrModulus {
@@ -36,7 +37,7 @@ struct FrModulus {
 template <int K>
 using Fr = Residue<FrModulus, K>;
 
-static_assert(sizeof(Fr<1>) == 32 && alignof(Fr<1>) == 16, "Fr in memory is arkworks' Fr, loaded by 16 bytes");
+static_assert(sizeof(Fr<1>) == 32 && alignof(Fr<1>) == 16, "Fr in memory is arkworks' Fr, 16-byte aligned");
 
 // Any 256-bit number, brought below r: memory that nobody vouches for. 2^256 < 3r, so two subtractions do.
 DEV Fr<1> fr_from_any(const Fr<1>* words) {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Multi-word integers in 32-bit limbs: the body of every field operation on CUDA.
 //
-// A product of two limbs is 64 bits wide and lands on two neighbouring words. Products at even positions are summed in
-// one accumulator and those at odd positions in another (value = even + odd * 2^32), so each accumulator is one
-// uninterrupted carry chain of IMAD.WIDE.U32.X, and the two meet in one addition at the end.
+// A product of two limbs is 64 bits wide and lands on two neighbouring words. Products at even positions are
+// summed in one accumulator and those at odd positions in another (value = even + odd * 2^32), so each
+// accumulator is one uninterrupted carry chain of IMAD.WIDE.U32.X, and the two meet in one addition at the
+// end.
 //
-// The modulus M gives `limb32(i)`, `m0_32()` = -M^-1 mod 2^32, and LOW_64_SPECIAL if M = 1 - 2^32 modulo 2^64. N is its
-// even number of limbs, MONT_R = 2^(32 N).
-// Written on ptx.cuh alone, so the same text runs on the simulated device for tests (field_ops.cu, `_limbs32`).
+// The modulus M gives `limb32(i)`, `m0_32()` = -M^-1 mod 2^32, and LOW_64_SPECIAL if M = 1 - 2^32 modulo
+// 2^64. N is its even number of limbs, MONT_R = 2^(32 N).
+// Written on ptx.cuh alone, so the same text runs on the simulated device for tests (field_ops.cu,
+// `_limbs32`).
 #pragma once
 #include "ptx.cuh"
 
@@ -67,8 +69,8 @@ DEV void shift_pair(u32* acc) {
   for (int j = 0; j < N; j++) acc[j] = j + 2 < N ? acc[j + 2] : 0;
 }
 
-// value = value / 2^32 + a * b, where the low word of `even` is zero. The accumulators change roles: the argument
-// `even` held the odd positions before.
+// value = value / 2^32 + a * b, where the low word of `even` is zero. The accumulators change roles: the
+// argument `even` held the odd positions before.
 template <int N>
 DEV void shift_mad_limb(u32* even, u32* odd, const u32* a, u32 b) {
   even[0] = add_cc(even[0], odd[1]);
@@ -98,8 +100,8 @@ DEV void reduce_limb_special(u32* even, u32* odd, const u32* modulus) {
   mad_chain<N / 2 - 1, true, false>(odd + 2, modulus + 3, m);
 }
 
-// value += m * M with the m that clears the low word; with CARRY_IN, + carry * 2^32. The low word is not to be read
-// afterwards: it may be left as it was.
+// value += m * M with the m that clears the low word; with CARRY_IN, + carry * 2^32. The low word is not to
+// be read afterwards: it may be left as it was.
 template <class M, int N, bool CARRY_IN = false>
 DEV void reduce_limb(u32* even, u32* odd) {
   u32 modulus[N];
@@ -184,7 +186,8 @@ DEV void mul_wide(u32* t, const u32* a, const u32* b) {
   mul_row<N>(odd, a + 1, b[0]);
 #pragma unroll
   for (int i = 1; i < N; i++) {
-    // Even limbs of a land at position i, odd ones at i + 1; the word above the first kind is new, or holds nothing yet.
+    // Even limbs of a land at position i, odd ones at i + 1; the word above the first kind is new, or holds
+    // nothing yet.
     u32* const low = i % 2 ? odd + (i - 1) : even + i;
     u32* const high = i % 2 ? even + (i + 1) : odd + i;
     mad_chain<N / 2, false, true>(low, a, b[i]);
@@ -198,8 +201,8 @@ DEV void mul_wide(u32* t, const u32* a, const u32* b) {
 template <int N, int I>
 DEV void add_pairs(u32* even, u32* odd, const u32* a) {
   if constexpr (I < N - 1) {
-    // j = I+1, I+3, .. land at odd positions, j = I+2, I+4, .. at even ones. The chain that ends at j = N-1 ends on a word
-    // that holds nothing yet; the other one carries into such a word.
+    // j = I+1, I+3, .. land at odd positions, j = I+2, I+4, .. at even ones. The chain that ends at j = N-1
+    // ends on a word that holds nothing yet; the other one carries into such a word.
     constexpr int odd_pairs = (N - I) / 2, even_pairs = (N - 1 - I) / 2;
     constexpr bool odd_carries = I + 2 * odd_pairs - 1 < N - 1;
     mad_chain<odd_pairs, false, odd_carries>(odd + 2 * I, a + I + 1, a[I]);

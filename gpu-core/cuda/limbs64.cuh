@@ -79,8 +79,8 @@ DEV void reduce_limb(u64* acc, u64 top) {
   acc[N - 1] = top + carry;
 }
 
-// The products are functions of their own: inlined into a point addition, the compiler runs out of registers and each
-// takes 90 ns instead of 50 (g++ 12, one core of an EPYC server).
+// The products are functions of their own: inlined into a point addition, the compiler runs out of registers
+// and each takes 90 ns instead of 50 (g++ 12, one core of an EPYC server).
 
 // As limbs32::mont_mul.
 template <class M, int N>

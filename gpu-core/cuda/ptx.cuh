@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // 32-bit arithmetic with the carry flag: single instructions, and chains of them.
 //
-// A chain lives across calls: `_cc` sets the flag, the `c` after the verb reads it. Additions and subtractions do not
-// mix in one chain: the PTX manual calls the flag of a subtraction a borrow, but the hardware keeps its complement
-// (sm_90: add.cc and then subc computes a - b - 1 + carry). Nothing may come between the calls of a chain that touches
-// the flag; only these functions do, and `volatile` keeps their order.
+// A chain lives across calls: `_cc` sets the flag, the `c` after the verb reads it. Additions and
+// subtractions do not mix in one chain: the PTX manual calls the flag of a subtraction a borrow, but the
+// hardware keeps its complement (sm_90: add.cc and then subc computes a - b - 1 + carry). Nothing may come
+// between the calls of a chain that touches the flag; only these functions do, and `volatile` keeps their
+// order.
 //
-// Long chains are asm blocks of several instructions: as single ones they would be right too, but a kernel has tens of
-// thousands, and the compiler's time grows with the number of blocks.
+// Long chains are asm blocks of several instructions: as single ones they would be right too, but a kernel
+// has tens of thousands, and the compiler's time grows with the number of blocks.
 //
-// Beside each stands its twin for the simulated device, so that an algorithm written on these functions is run and
-// tested where there is no GPU.
+// Beside each stands its twin for the simulated device, so that an algorithm written on these functions is
+// run and tested where there is no GPU.
 #pragma once
 #include "base.cuh"
 
@@ -110,8 +111,8 @@ DEV u32 subc(u32 a, u32 b) {
     BLOCK("madc.lo.cc", "madc.hi");                 \
   }
 
-// acc[0 .. 2*PAIRS] += sum over k < PAIRS of a[2k] * b * 2^(64 k), + carry if CARRY_IN; sets the carry if CARRY_OUT, else
-// the sum fits. Each pair becomes one IMAD.WIDE.U32.X.
+// acc[0 .. 2*PAIRS] += sum over k < PAIRS of a[2k] * b * 2^(64 k), + carry if CARRY_IN; sets the carry if
+// CARRY_OUT, else the sum fits. Each pair becomes one IMAD.WIDE.U32.X.
 template <int PAIRS, bool CARRY_IN, bool CARRY_OUT>
 DEV void mad_chain(u32* acc, const u32* a, u32 b) {
 #ifdef __CUDA_ARCH__
@@ -141,10 +142,10 @@ DEV void mad_chain(u32* acc, const u32* a, u32 b) {
 #undef MAD_BLOCK_3
 #undef MAD_BLOCK
 
-#define ADD_BLOCK(FIRST, NEXT)                                                                               \
-  asm volatile(FIRST ".u32 %0, %0, %4;\n\t" NEXT ".u32 %1, %1, %5;\n\t" NEXT ".u32 %2, %2, %6;\n\t" NEXT        \
-                     ".u32 %3, %3, %7;"                                                                      \
-               : "+r"(acc[0]), "+r"(acc[1]), "+r"(acc[2]), "+r"(acc[3])                                      \
+#define ADD_BLOCK(FIRST, NEXT)                                                     \
+  asm volatile(FIRST ".u32 %0, %0, %4;\n\t" NEXT ".u32 %1, %1, %5;\n\t"            \
+               NEXT ".u32 %2, %2, %6;\n\t" NEXT ".u32 %3, %3, %7;"                 \
+               : "+r"(acc[0]), "+r"(acc[1]), "+r"(acc[2]), "+r"(acc[3])            \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]))
 
 // acc += a over N words, a multiple of four; + carry if CARRY_IN. Sets the carry.

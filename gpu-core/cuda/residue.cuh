@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Arithmetic modulo a prime in Montgomery form, with every bound in the type.
 //
-// Residue<M, K> is an element of GF(M) times MONT_R, by any representative < K*M. Operations add bounds up and the
-// compiler refuses what would not fit; nothing is reduced that need not be. Memory holds Residue<M, 1> alone: one
-// value, one byte pattern (arkworks' own).
+// Residue<M, K> is an element of GF(M) times MONT_R, by any representative < K*M. Operations add bounds up
+// and the compiler refuses what would not fit; nothing is reduced that need not be. Memory holds Residue<M,
+// 1> alone: one value, one byte pattern (arkworks' own).
 //
-// The modulus M gives WORDS (of the machine word), LIMBS (of 32 bits), BOUND_MAX = floor(MONT_R / M), limb(i),
-// multiple<K>(i), mont_r(i), mont_r2(i) and the Montgomery constants.
+// The modulus M gives WORDS (of the machine word), LIMBS (of 32 bits), BOUND_MAX = floor(MONT_R / M),
+// limb(i), multiple<K>(i), mont_r(i), mont_r2(i) and the Montgomery constants.
 #pragma once
 #include "word.cuh"
 #include "limbs32.cuh"

@@ -1,6 +1,6 @@
-//! Every field and point operation of the kernels against arkworks, on each device: random operands, operands at the
-//! edges of limbs and of the modulus, and points in every exceptional case. Equality is of bytes, so each result is
-//! also shown to be canonical.
+//! Every field and point operation of the kernels against arkworks, on each device: random operands, operands
+//! at the edges of limbs and of the modulus, and points in every exceptional case. Equality is of bytes, so
+//! each result is also shown to be canonical.
 
 mod common;
 
