@@ -80,7 +80,11 @@ fn assert_triangle<G: MsmGroup>(device: &Device, n: u64, ways: &[(u32, Strategy)
 fn counts_that_fill_no_warp<G: MsmGroup>() {
     for device in devices() {
         for n in (1..71).chain([127, 128, 129, 237, 255, 257, 511, 513, 1023, 1025]) {
-            assert_triangle::<G>(&device, n, &ways(n as usize));
+            // Two of the ways, in turn, but for the count of the report.
+            let ways = ways(n as usize);
+            let first = n as usize % (ways.len() - 1);
+            let some = if n == 237 { &ways[..] } else { &ways[first..first + 2] };
+            assert_triangle::<G>(&device, n, some);
         }
         for n in [32_767, 32_769] {
             assert_triangle::<G>(&device, n, &[(3, Strategy::Deferred { buffers: 2 })]);
@@ -90,9 +94,12 @@ fn counts_that_fill_no_warp<G: MsmGroup>() {
 }
 
 /// Device memory is poisoned before a run on the simulated device, so a row that nobody wrote is no point.
+///
+/// The simulated device takes three times as long for G2: beyond 130 points it gets one count in eleven there.
 fn every_small_count<G: MsmGroup>() {
     for device in devices() {
-        for n in 0..=1024_u64 {
+        let is_slow = G::KIND == GroupKind::G2 && device.info().kind == DeviceKind::Sim;
+        for n in (0..=1024_u64).filter(|n| !is_slow || *n <= 130 || n % 11 == 1024 % 11) {
             // Each count in one way; the ways take turns.
             let ways = ways(n as usize);
             assert_triangle::<G>(&device, n, &[ways[n as usize % ways.len()]]);
@@ -254,7 +261,7 @@ fn integers_from_the_order_up<G: MsmGroup>() {
     let (two_to_255, largest) = (BigInt([0, 0, 0, 1 << 63]), BigInt([u64::MAX; 4]));
     // 2^255 mod r and (2^256 - 1) mod r, from most to least significant.
     let rest_of_2_to_255 =
-        BigInt([0x0000_0001_ffff_ffff, 0xac42_5bfd_0001_a401, 0xccc6_27f7_f65e_27fa, 0x0c12_58ac_d662_82b7]);
+        BigInt([0x0000_0000_ffff_ffff, 0xac42_5bfd_0001_a401, 0xccc6_27f7_f65e_27fa, 0x0c12_58ac_d662_82b7]);
     let rest_of_largest =
         BigInt([0x0000_0001_ffff_fffd, 0x5884_b7fa_0003_4802, 0x998c_4fef_ecbc_4ff5, 0x1824_b159_acc5_056f]);
     let rest = |integer| Fr::from_bigint(integer).expect("below the order");

@@ -41,11 +41,13 @@ fn cases() -> impl Strategy<Value = Case> {
     let flavours = (select(ScalarFlavour::ALL.to_vec()), select(BaseFlavour::ALL.to_vec()));
     let ways = (select(strategies), window_bits, order, thread_order);
     (any::<u64>(), points, 0..=u32::MAX, flavours, ways).prop_map(|(seed, points, cut, flavours, ways)| {
-        // One time in four as many batches as there are points; else few.
-        let most = if cut % 4 == 0 { points.max(1) as u32 } else { points.clamp(1, 9) as u32 };
+        // A few batches; and one time in four as many as there are points, where those are few.
         let (scalars, bases) = flavours;
         let (strategy, window_bits, order, thread_order) = ways;
-        let batches = if cut % 4 == 0 { most } else { 1 + cut / 4 % most };
+        let batches = match cut % 4 {
+            0 if points <= 33 => points.max(1) as u32,
+            _ => 1 + cut / 4 % points.clamp(1, 9) as u32,
+        };
         Case { seed, points, batches, strategy, scalars, bases, window_bits, order, thread_order }
     })
 }
@@ -81,12 +83,12 @@ fn check<G: MsmGroup>(cases_count: u32) {
 
 #[test]
 fn g1_products_equal_arkworks() {
-    check::<G1Projective>(150);
+    check::<G1Projective>(120);
 }
 
 #[test]
 fn g2_products_equal_arkworks() {
-    check::<G2Projective>(60);
+    check::<G2Projective>(40);
 }
 
 /// The same case on a CUDA device, where the order is the hardware's.
