@@ -4,10 +4,12 @@
 use gpu_core::backend::{Backend, HostSpan, Kernel, LaunchArg};
 use gpu_core::cuda::{CudaBackend, device_count};
 use gpu_core::kernel::{KernelEntry, SimKernel};
-use gpu_core::{Device, GpuError, Space};
+use gpu_core::schedule::{Action, BufferId, MAIN, Region};
+use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Schedule, Space, Workspace};
 use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 const ROLE: &str = "CUDA_DRIVER_TEST_ROLE";
 
@@ -210,5 +212,177 @@ fn any_thread_can_call() {
             backend.destroy_event(end);
             backend.destroy_stream(stream);
         });
+    });
+}
+
+/// Batches of the schedule below, and slots.
+const BATCHES: u32 = 5;
+const SLOTS: u32 = 2;
+
+/// Numbers go to the device on one stream, are copied to the host on another, and filled over on a third. The host
+/// stages and collects, two batches late; or a thread of its own collects.
+fn relay(by_thread: bool) -> Schedule {
+    let mut s = Schedule::new("relay");
+    let (up, work, down) = (s.stream("up"), s.stream("work"), s.stream("down"));
+    let mut ring = |name: &str, space| -> Vec<Region> {
+        let ids: Vec<_> = (0..SLOTS).map(|slot| s.buffer(format!("{name}[{slot}]"), space, 8)).collect();
+        ids.into_iter().map(|id| s.whole(id)).collect()
+    };
+    let (sources, results) = (ring("source", Space::PinnedUpload), ring("result", Space::PinnedDownload));
+    let number = s.buffer("number", Space::Resident, 8);
+    let number = s.whole(number);
+    let [uploaded, filled] = ["uploaded", "filled"].map(|name| s.event(name));
+    let done: Vec<_> = (0..SLOTS).map(|slot| s.event(format!("done[{slot}]"))).collect();
+    let thread = if by_thread { s.thread("collector") } else { MAIN };
+    let mut folded = vec![];
+    let collect = |s: &mut Schedule, batch: u32| {
+        let slot = (batch % SLOTS) as usize;
+        let reads = vec![results[slot]];
+        s.push_on(thread, "done", Some(batch), Action::HostWait { event: done[slot] });
+        s.push_on(thread, "fold", Some(batch), Action::HostStep { reads, writes: vec![], host_us: 1.0 });
+    };
+    for batch in 0..BATCHES {
+        let (slot, is_reused) = ((batch % SLOTS) as usize, batch >= SLOTS);
+        match is_reused {
+            true if by_thread => {
+                s.push("folded", Some(batch), Action::Await { flag: folded[(batch - SLOTS) as usize] });
+            }
+            true => collect(&mut s, batch - SLOTS),
+            false => {}
+        }
+        let writes = vec![sources[slot]];
+        s.push("stage", Some(batch), Action::HostStep { reads: vec![], writes, host_us: 1.0 });
+        if batch > 0 {
+            // A mark of an earlier graph.
+            s.push("free", Some(batch), Action::Wait { stream: up, event: filled });
+        }
+        s.push("upload", Some(batch), Action::Upload { stream: up, src: sources[slot], dst: number });
+        s.push("record", Some(batch), Action::Record { stream: up, event: uploaded });
+        s.push("wait", Some(batch), Action::Wait { stream: down, event: uploaded });
+        s.push("download", Some(batch), Action::Download { stream: down, src: number, dst: results[slot] });
+        s.push("record", Some(batch), Action::Record { stream: down, event: done[slot] });
+        s.push("wait", Some(batch), Action::Wait { stream: work, event: done[slot] });
+        s.push("fill", Some(batch), Action::Fill { stream: work, dst: number, byte: 0xee });
+        s.push("record", Some(batch), Action::Record { stream: work, event: filled });
+        if by_thread {
+            let queued = s.flag(format!("queued[{batch}]"));
+            s.push("queued", Some(batch), Action::Signal { flag: queued });
+            s.push_on(thread, "queued", Some(batch), Action::Await { flag: queued });
+            collect(&mut s, batch);
+            folded.push(s.flag(format!("folded[{batch}]")));
+            s.push_on(thread, "folded", Some(batch), Action::Signal { flag: folded[batch as usize] });
+        }
+    }
+    if !by_thread {
+        (BATCHES - SLOTS..BATCHES).for_each(|batch| collect(&mut s, batch));
+    }
+    s
+}
+
+/// What a run collects from numbers `first ..`; a failing step is named by its batch.
+fn relayed(
+    workspace: &mut Workspace,
+    number: &DeviceBuf<u64>,
+    first: u64,
+    failing: Option<u32>,
+) -> Result<Vec<u64>, GpuError> {
+    let collected = Mutex::new(vec![]);
+    let bindings = Bindings::new().bind(BufferId(4), number);
+    workspace.run(&bindings, &|op, mut views| {
+        if op.name == "stage" {
+            views.write::<u64>(0)[0] = first + u64::from(op.batch.expect("a batch"));
+        } else if op.batch == failing {
+            return Err(GpuError::HostStep { step: "fold".into(), cause: "on purpose".into() });
+        } else {
+            collected.lock().expect("no panic").push(views.read::<u64>(0)[0]);
+        }
+        Ok(())
+    })?;
+    Ok(collected.into_inner().expect("no panic"))
+}
+
+/// The stand-in refuses whatever is queued outside a graph, and a capture that breaks a rule.
+#[test]
+fn a_schedule_runs_as_graphs_by_the_rules_of_capture() {
+    let env = [("FAKE_CUDA_GRAPHS", "1")];
+    with_driver("a_schedule_runs_as_graphs_by_the_rules_of_capture", &[], &env, || {
+        let device = Device::cuda(0).expect("the stand-in opens");
+        let numbers = [(); 2].map(|()| DeviceBuf::<u64>::new(&device, "number", 1).expect("memory"));
+        for by_thread in [false, true] {
+            let checked = Arc::new(CheckedSchedule::new(relay(by_thread)).expect("no hazards"));
+            let mut plain = Workspace::new(&device, checked.clone()).expect("memory");
+            let error = relayed(&mut plain, &numbers[0], 0, None).expect_err("it is no graph");
+            assert!(error.to_string().starts_with("upload: "), "{error}");
+
+            let mut workspace = Workspace::new(&device, checked).expect("memory");
+            workspace.enable_graphs().expect("events");
+            let expected = |first| (first..first + u64::from(BATCHES)).collect::<Vec<_>>();
+            // Captured, launched again, captured anew for other memory.
+            for (first, number) in [(100, 0), (200, 0), (300, 1), (400, 1), (500, 0)] {
+                let found = relayed(&mut workspace, &numbers[number], first, None).expect("it runs");
+                assert_eq!(found, expected(first), "by_thread {by_thread}");
+            }
+            for batch in 0..BATCHES {
+                let error = relayed(&mut workspace, &numbers[0], 0, Some(batch)).expect_err("the step fails");
+                assert_eq!(error.to_string(), "host step fold: on purpose");
+                assert_eq!(relayed(&mut workspace, &numbers[0], 600, None).expect("it runs"), expected(600));
+            }
+            workspace.enable_timing().expect("events");
+            for first in [700, 800] {
+                assert_eq!(
+                    relayed(&mut workspace, &numbers[0], first, None).expect("timed"),
+                    expected(first)
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn a_capture_that_breaks_a_rule_is_an_error_and_ends() {
+    with_driver("a_capture_that_breaks_a_rule_is_an_error_and_ends", &[], &[], || {
+        let backend = CudaBackend::new(0).expect("the stand-in opens");
+        let graphs = backend.graphs().expect("CUDA has graphs");
+        let [first, second] = [(); 2].map(|()| backend.create_stream("s").expect("a stream"));
+        let [fork, outside] = [(); 2].map(|()| backend.create_event("e").expect("an event"));
+        let buffer = backend.alloc_device("buffer", 8).expect("memory");
+        // SAFETY: the buffer holds 8 bytes, and lives until all is done.
+        let fill = |stream| unsafe { backend.fill("fill", stream, buffer, 8, 1) };
+        let join = |stream| {
+            backend.record(first, fork)?;
+            backend.wait(stream, fork)
+        };
+
+        graphs.begin_capture("test", first).expect("begun");
+        join(second).expect("joined");
+        fill(second).expect("kept");
+        let error = graphs.end_capture("test", first).expect_err("the second stream is not waited for");
+        assert!(error.to_string().starts_with("capture of the test: "), "{error}");
+
+        backend.record(second, outside).expect("recorded");
+        graphs.begin_capture("test", first).expect("the last capture has ended");
+        backend.wait(first, outside).expect_err("it is no mark of the capture");
+        fill(first).expect_err("the capture is spoilt");
+        graphs.end_capture("test", first).expect_err("the capture is spoilt");
+
+        graphs.begin_capture("test", first).expect("the last capture has ended");
+        backend.sync_stream("drain", first).expect_err("it is being captured");
+        graphs.end_capture("test", first).expect_err("the capture is spoilt");
+
+        graphs.begin_capture("test", first).expect("the last capture has ended");
+        join(second).expect("joined");
+        fill(second).expect("kept");
+        backend.record(second, fork).expect("recorded");
+        backend.wait(first, fork).expect("the capture waits for its second stream");
+        let graph = graphs.end_capture("test", first).expect("no rule is broken");
+        backend.sync_event("place", fork).expect_err("a place in a capture is no time");
+        // SAFETY: all are ours, released once; the buffer lives until the launch is done, which is at once.
+        unsafe {
+            graphs.launch_graph("test", second, graph).expect("launched");
+            graphs.destroy_graph(graph);
+            backend.free_device(buffer, 8);
+            [fork, outside].into_iter().for_each(|event| backend.destroy_event(event));
+            [first, second].into_iter().for_each(|stream| backend.destroy_stream(stream));
+        }
     });
 }

@@ -4,6 +4,9 @@
 //   -DOLD               lacks cuEventElapsedTime_v2, as drivers before CUDA 12.8 do
 //   FAKE_CUDA_INIT=N    cuInit returns N
 //   FAKE_CUDA_NO_POOLS  the device has no memory pools
+//   FAKE_CUDA_GRAPHS    copies, fills and kernels outside graphs are refused
+//
+// Capture of streams follows the rules of the driver API: see "graphs" below.
 //
 // Freed pool memory counts against the total until the pool is trimmed, as memory in pieces of a wrong size would.
 // Releasing the context ends the process with status 3 if anything is still alive in it.
@@ -13,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201 };
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
 enum { TOTAL = 1000 * 1024 };
 
 static __thread int current;        // this thread has the context
@@ -122,33 +125,168 @@ int cuMemHostAlloc(void **ptr, size_t bytes, unsigned flags) {
 }
 int cuMemFreeHost(void *ptr) { NEEDS_CONTEXT; live--; free(ptr); return OK; }
 
-static int create(void **handle) { NEEDS_CONTEXT; live++; *handle = malloc(1); return OK; }
+static int create(void **handle) { NEEDS_CONTEXT; live++; *handle = calloc(1, 256); return OK; }
 static int destroy(void *handle) { NEEDS_CONTEXT; live--; free(handle); return OK; }
+
+// --- graphs
+//
+// A capture begins on one stream; another joins by waiting for an event recorded in the capture. What is queued on its
+// streams is kept. Before it ends, its first stream must wait, directly or not, for the last operation of each other
+// one. An event recorded in a capture is a place in it: it can be waited for there and nowhere else, and it is no time.
+// Nothing on the host may wait for a capturing stream. A broken rule spoils the capture: everything in it then fails,
+// and so does its end.
+
+enum {
+    CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_UNJOINED = 904,
+    CAPTURE_ISOLATION = 905, CAPTURED_EVENT = 907, CAPTURE_WRONG_THREAD = 908
+};
+enum { STREAMS_MAX = 16, NODES_MAX = 1000 };
+
+typedef struct { int kind; void *a, *b; size_t bytes; unsigned char byte; } node;
+typedef struct {
+    node nodes[NODES_MAX];
+    int node_count;
+    int stream_count, last[STREAMS_MAX];   // places taken on each of its streams
+    int is_spoilt, has_ended;
+    int *thread;                           // address of a variable of the thread that began it
+} graph;
+// A stream that is being captured, or an event that was recorded on one: how far it has seen each stream of the capture.
+typedef struct { graph *in; int number, seen[STREAMS_MAX]; } object;
+
+static int spoil(graph *in, int error) { in->is_spoilt = 1; return error; }
+static void take_place(object *stream) { stream->seen[stream->number] = ++stream->in->last[stream->number]; }
+
+// Keeps an operation if its stream is being captured, else does it.
+static int run(node *node);
+static int queue(object *stream, node node) {
+    NEEDS_CONTEXT;
+    if (!stream->in) return getenv("FAKE_CUDA_GRAPHS") ? INVALID_VALUE : run(&node);
+    if (stream->in->is_spoilt) return CAPTURE_INVALIDATED;
+    if (stream->in->node_count == NODES_MAX) return OUT_OF_MEMORY;
+    stream->in->nodes[stream->in->node_count++] = node;
+    take_place(stream);
+    return OK;
+}
+
+int cuStreamBeginCapture_v2(object *stream, int mode) {
+    NEEDS_CONTEXT;
+    if (!stream || stream->in || mode != 1) return INVALID_VALUE;
+    stream->in = calloc(1, sizeof(graph));
+    stream->in->stream_count = 1;
+    stream->in->thread = &current;
+    stream->number = 0;
+    memset(stream->seen, 0, sizeof stream->seen);
+    return OK;
+}
+
+// Streams that joined a capture, so that its end releases them.
+static struct { graph *in; object *stream; } joined[64];
+
+int cuStreamEndCapture(object *stream, graph **out) {
+    NEEDS_CONTEXT;
+    graph *in = stream->in;
+    *out = NULL;
+    if (!in) return INVALID_VALUE;
+    if (stream->number != 0) return CAPTURE_UNMATCHED;
+    if (in->thread != &current) return CAPTURE_WRONG_THREAD;
+    int error = in->is_spoilt ? CAPTURE_INVALIDATED : OK;
+    for (int i = 1; i < in->stream_count; i++)
+        if (!error && stream->seen[i] < in->last[i]) error = CAPTURE_UNJOINED;
+    for (int i = 0; i < 64; i++)
+        if (joined[i].in == in) { joined[i].stream->in = NULL; joined[i].in = NULL; }
+    stream->in = NULL;
+    in->has_ended = 1;
+    if (error) return error;
+    live++;
+    *out = in;
+    return OK;
+}
+int cuGraphDestroy(graph *graph) { NEEDS_CONTEXT; live--; return OK; }   // kept, for events that point to it
+int cuGraphInstantiateWithFlags(graph **out, graph *captured, unsigned long long flags) {
+    NEEDS_CONTEXT;
+    if (flags) return INVALID_VALUE;
+    *out = malloc(sizeof(graph));
+    memcpy(*out, captured, sizeof(graph));
+    live++;
+    return OK;
+}
+int cuGraphExecDestroy(graph *graph) { return destroy(graph); }
+int cuGraphLaunch(graph *graph, object *stream) {
+    NEEDS_CONTEXT;
+    if (!stream || stream->in) return INVALID_VALUE;
+    for (int i = 0; i < graph->node_count; i++) {
+        int error = run(&graph->nodes[i]);
+        if (error) return error;
+    }
+    return OK;
+}
+
 int cuStreamCreate(void **stream, unsigned flags) { return flags == 1 ? create(stream) : INVALID_VALUE; }
-int cuStreamDestroy_v2(void *stream) { return destroy(stream); }
-int cuStreamSynchronize(void *stream) { NEEDS_CONTEXT; pending_frees = 0; return OK; }
-int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { NEEDS_CONTEXT; return OK; }
+int cuStreamDestroy_v2(object *stream) { return stream->in ? INVALID_VALUE : destroy(stream); }
+int cuStreamSynchronize(object *stream) {
+    NEEDS_CONTEXT;
+    if (stream->in) return spoil(stream->in, CAPTURE_UNSUPPORTED);
+    pending_frees = 0;
+    return OK;
+}
+int cuStreamWaitEvent(object *stream, object *event, unsigned flags) {
+    NEEDS_CONTEXT;
+    if (stream->in && stream->in != event->in) return spoil(stream->in, CAPTURE_ISOLATION);
+    if (!event->in) return OK;
+    if (event->in->has_ended) return CAPTURED_EVENT;
+    if (!stream->in) {
+        int i = 0;
+        if (event->in->stream_count == STREAMS_MAX) return OUT_OF_MEMORY;
+        while (joined[i].in) i++;
+        joined[i].in = stream->in = event->in;
+        joined[i].stream = stream;
+        stream->number = event->in->stream_count++;
+        memset(stream->seen, 0, sizeof stream->seen);
+    }
+    for (int i = 0; i < STREAMS_MAX; i++)
+        if (stream->seen[i] < event->seen[i]) stream->seen[i] = event->seen[i];
+    take_place(stream);
+    return OK;
+}
 int cuEventCreate(void **event, unsigned flags) { return flags == 0 ? create(event) : INVALID_VALUE; }
 int cuEventDestroy_v2(void *event) { return destroy(event); }
-int cuEventRecord(void *event, void *stream) { NEEDS_CONTEXT; return OK; }
-int cuEventSynchronize(void *event) { NEEDS_CONTEXT; return OK; }
+int cuEventRecord(object *event, object *stream) {
+    NEEDS_CONTEXT;
+    if (stream->in && stream->in->is_spoilt) return CAPTURE_INVALIDATED;
+    event->in = stream->in;
+    memcpy(event->seen, stream->seen, sizeof event->seen);
+    return OK;
+}
+int cuEventRecordWithFlags(object *event, object *stream, unsigned flags) {
+    if (flags != 1 || !stream->in) return INVALID_VALUE;
+    event->in = NULL;
+    return queue(stream, (node){ .kind = 3 });
+}
+int cuEventSynchronize(object *event) { NEEDS_CONTEXT; return event->in ? CAPTURED_EVENT : OK; }
 #ifndef OLD
-int cuEventElapsedTime_v2(float *ms, void *start, void *end) { NEEDS_CONTEXT; *ms = 1.5f; return OK; }
+int cuEventElapsedTime_v2(float *ms, object *start, object *end) {
+    NEEDS_CONTEXT;
+    if (start->in || end->in) return INVALID_HANDLE;
+    *ms = 1.5f;
+    return OK;
+}
 #endif
-int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, void *stream) {
-    NEEDS_CONTEXT;
-    memcpy((void *)dst, src, bytes);
-    return OK;
+static int run(node *node) {
+    switch (node->kind) {
+    case 1: memcpy(node->a, node->b, node->bytes); return OK;
+    case 2: memset(node->a, node->byte, node->bytes); return OK;
+    case 4: *(uint64_t *)node->a = node->bytes; return OK;
+    default: return OK;
+    }
 }
-int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, void *stream) {
-    NEEDS_CONTEXT;
-    memcpy(dst, (void *)src, bytes);
-    return OK;
+int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, object *stream) {
+    return queue(stream, (node){ .kind = 1, .a = (void *)dst, .b = (void *)src, .bytes = bytes });
 }
-int cuMemsetD8Async(uint64_t dst, unsigned char byte, size_t bytes, void *stream) {
-    NEEDS_CONTEXT;
-    memset((void *)dst, byte, bytes);
-    return OK;
+int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, object *stream) {
+    return queue(stream, (node){ .kind = 1, .a = dst, .b = (void *)src, .bytes = bytes });
+}
+int cuMemsetD8Async(uint64_t dst, unsigned char byte, size_t bytes, object *stream) {
+    return queue(stream, (node){ .kind = 2, .a = (void *)dst, .byte = byte, .bytes = bytes });
 }
 int cuModuleLoadData(void **module, const void *image) { return create(module); }
 int cuModuleUnload(void *module) { return destroy(module); }
@@ -162,16 +300,6 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     NEEDS_CONTEXT;
     if (!function || gz != 1 || by != 1 || bz != 1 || shared || extra) return INVALID_VALUE;
     // The one kernel: out[0] = a + b, with a of 32 bits and b of 64.
-    **(uint64_t **)params[0] = *(uint32_t *)params[1] + *(uint64_t *)params[2];
-    return OK;
+    size_t sum = *(uint32_t *)params[1] + *(uint64_t *)params[2];
+    return queue(stream, (node){ .kind = 4, .a = *(void **)params[0], .bytes = sum });
 }
-
-// There, and refused: CUDA_ERROR_NOT_SUPPORTED.
-#define REFUSED(name) int name(void) { return 801; }
-REFUSED(cuEventRecordWithFlags)
-REFUSED(cuGraphDestroy)
-REFUSED(cuGraphExecDestroy)
-REFUSED(cuGraphInstantiateWithFlags)
-REFUSED(cuGraphLaunch)
-REFUSED(cuStreamBeginCapture_v2)
-REFUSED(cuStreamEndCapture)
