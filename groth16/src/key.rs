@@ -13,6 +13,7 @@ use gpu_core::{Device, DeviceBuf};
 use msm_gpu::{MsmError, MsmGroup};
 use ntt_gpu::{Direction, Domain, NttConfig, NttPlan, OrderKind, Shift, Tables, Transform};
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// Whether the points of a key are looked at before they are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,49 +77,14 @@ impl DeviceKey {
     /// Checks a key against the constraints, and brings both to a device.
     ///
     /// # Errors
-    /// [`ProveError::Key`] for a query of a wrong length and, unless trusted, for a point outside its group;
-    /// [`ProveError::Gpu`], [`ProveError::Ntt`].
+    /// As [`PreparedKey::new`] and [`PreparedKey::load`].
     pub fn new(
         device: &Device,
         key: &ProvingKey<Bls12_381>,
         r1cs: &R1cs,
         trust: Trust,
     ) -> Result<Self, ProveError> {
-        check_lengths(key, r1cs)?;
-        if trust == Trust::Checked {
-            check_points(key)?;
-        }
-        device.load(modules::ALL)?;
-        let stacked = r1cs.stacked();
-        let shape = Shape::new(r1cs, stacked.coefficients.len());
-        let domain = Domain::arkworks(shape.log_n)?;
-        let plan = NttPlan::new(shape.log_n, 1, &NttConfig::default())?;
-        let [to_coefficients, to_coset, from_coset] =
-            transforms().map(|transform| Tables::new(device, &domain, &plan, &transform));
-        Ok(Self {
-            shape,
-            points: KeyPoints {
-                alpha_g1: key.vk.alpha_g1,
-                beta_g1: key.beta_g1,
-                beta_g2: key.vk.beta_g2,
-                delta_g1: key.delta_g1,
-                delta_g2: key.vk.delta_g2,
-            },
-            vk: prepare_verifying_key(&key.vk),
-            row_offsets: DeviceBuf::from_slice(device, "row_offsets", &stacked.row_offsets)?,
-            columns: DeviceBuf::from_slice(device, "columns", &stacked.columns)?,
-            factors: DeviceBuf::from_slice(device, "factors", &stacked.factors)?,
-            coefficients: DeviceBuf::from_slice(device, "coefficients", &stacked.coefficients)?,
-            to_coefficients: to_coefficients?,
-            to_coset: to_coset?,
-            from_coset: from_coset?,
-            h_query: DeviceBuf::from_slice(device, "h_query", &in_reversed_order(&key.h_query, shape.log_n))?,
-            l_query: DeviceBuf::from_slice(device, "l_query", &key.l_query)?,
-            a_query: DeviceBuf::from_slice(device, "a_query", &key.a_query)?,
-            b_g1_query: DeviceBuf::from_slice(device, "b_g1_query", &key.b_g1_query)?,
-            b_g2_query: DeviceBuf::from_slice(device, "b_g2_query", &key.b_g2_query)?,
-            device: device.clone(),
-        })
+        PreparedKey::new(key, r1cs, trust)?.load(device)
     }
 
     /// Sizes.
@@ -139,6 +105,110 @@ impl DeviceKey {
     /// Device memory that it takes.
     pub fn device_bytes(&self) -> u64 {
         self.shape.resident_bytes()
+    }
+}
+
+/// A key and its constraints as the device takes them: on the host, or in a file that is mapped into memory.
+#[derive(Debug)]
+pub struct PreparedKey<'a> {
+    pub(crate) shape: Shape,
+    pub(crate) trust: Trust,
+    pub(crate) vk: VerifyingKey<Bls12_381>,
+    pub(crate) beta_g1: G1Affine,
+    pub(crate) delta_g1: G1Affine,
+    pub(crate) row_offsets: Cow<'a, [u32]>,
+    pub(crate) columns: Cow<'a, [u32]>,
+    pub(crate) factors: Cow<'a, [u32]>,
+    pub(crate) coefficients: Cow<'a, [Fr]>,
+    /// In bit-reversed order.
+    pub(crate) h_query: Cow<'a, [G1Affine]>,
+    pub(crate) l_query: Cow<'a, [G1Affine]>,
+    pub(crate) a_query: Cow<'a, [G1Affine]>,
+    pub(crate) b_g1_query: Cow<'a, [G1Affine]>,
+    pub(crate) b_g2_query: Cow<'a, [G2Affine]>,
+}
+
+impl<'a> PreparedKey<'a> {
+    /// Checks a key against the constraints.
+    ///
+    /// # Errors
+    /// [`KeyError::Length`] for a query of a wrong length and, unless trusted, [`KeyError::NotOnCurve`] or
+    /// [`KeyError::NotInSubgroup`] for the first bad point of the first bad query.
+    pub fn new(key: &'a ProvingKey<Bls12_381>, r1cs: &R1cs, trust: Trust) -> Result<Self, KeyError> {
+        check_lengths(key, r1cs)?;
+        if trust == Trust::Checked {
+            check_points(key)?;
+        }
+        let stacked = r1cs.stacked();
+        let shape = Shape::new(r1cs, stacked.coefficients.len());
+        Ok(Self {
+            shape,
+            trust,
+            vk: key.vk.clone(),
+            beta_g1: key.beta_g1,
+            delta_g1: key.delta_g1,
+            row_offsets: stacked.row_offsets.into(),
+            columns: stacked.columns.into(),
+            factors: stacked.factors.into(),
+            coefficients: stacked.coefficients.into(),
+            h_query: in_reversed_order(&key.h_query, shape.log_n).into(),
+            l_query: (&key.l_query[..]).into(),
+            a_query: (&key.a_query[..]).into(),
+            b_g1_query: (&key.b_g1_query[..]).into(),
+            b_g2_query: (&key.b_g2_query[..]).into(),
+        })
+    }
+
+    /// Brings it to a device.
+    ///
+    /// # Errors
+    /// [`ProveError::Gpu`], [`ProveError::Ntt`].
+    pub fn load(&self, device: &Device) -> Result<DeviceKey, ProveError> {
+        device.load(modules::ALL)?;
+        let shape = self.shape;
+        let domain = Domain::arkworks(shape.log_n)?;
+        let plan = NttPlan::new(shape.log_n, 1, &NttConfig::default())?;
+        let [to_coefficients, to_coset, from_coset] =
+            transforms().map(|transform| Tables::new(device, &domain, &plan, &transform));
+        Ok(DeviceKey {
+            shape,
+            points: KeyPoints {
+                alpha_g1: self.vk.alpha_g1,
+                beta_g1: self.beta_g1,
+                beta_g2: self.vk.beta_g2,
+                delta_g1: self.delta_g1,
+                delta_g2: self.vk.delta_g2,
+            },
+            vk: prepare_verifying_key(&self.vk),
+            row_offsets: DeviceBuf::from_slice(device, "row_offsets", &self.row_offsets)?,
+            columns: DeviceBuf::from_slice(device, "columns", &self.columns)?,
+            factors: DeviceBuf::from_slice(device, "factors", &self.factors)?,
+            coefficients: DeviceBuf::from_slice(device, "coefficients", &self.coefficients)?,
+            to_coefficients: to_coefficients?,
+            to_coset: to_coset?,
+            from_coset: from_coset?,
+            h_query: DeviceBuf::from_slice(device, "h_query", &self.h_query)?,
+            l_query: DeviceBuf::from_slice(device, "l_query", &self.l_query)?,
+            a_query: DeviceBuf::from_slice(device, "a_query", &self.a_query)?,
+            b_g1_query: DeviceBuf::from_slice(device, "b_g1_query", &self.b_g1_query)?,
+            b_g2_query: DeviceBuf::from_slice(device, "b_g2_query", &self.b_g2_query)?,
+            device: device.clone(),
+        })
+    }
+
+    /// Sizes.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Checks every point, as [`new`](Self::new) does.
+    pub(crate) fn check_points(&self) -> Result<(), KeyError> {
+        check_vk(&self.vk, &self.beta_g1, &self.delta_g1)?;
+        members::<G1Projective>(Section::HQuery, &self.h_query)?;
+        members::<G1Projective>(Section::LQuery, &self.l_query)?;
+        members::<G1Projective>(Section::AQuery, &self.a_query)?;
+        members::<G1Projective>(Section::BG1Query, &self.b_g1_query)?;
+        members::<G2Projective>(Section::BG2Query, &self.b_g2_query)
     }
 }
 
@@ -169,19 +239,23 @@ fn check_lengths(key: &ProvingKey<Bls12_381>, r1cs: &R1cs) -> Result<(), KeyErro
 }
 
 fn check_points(key: &ProvingKey<Bls12_381>) -> Result<(), KeyError> {
-    use std::slice::from_ref;
-    members::<G1Projective>(Section::AlphaG1, from_ref(&key.vk.alpha_g1))?;
-    members::<G1Projective>(Section::BetaG1, from_ref(&key.beta_g1))?;
-    members::<G2Projective>(Section::BetaG2, from_ref(&key.vk.beta_g2))?;
-    members::<G2Projective>(Section::GammaG2, from_ref(&key.vk.gamma_g2))?;
-    members::<G1Projective>(Section::DeltaG1, from_ref(&key.delta_g1))?;
-    members::<G2Projective>(Section::DeltaG2, from_ref(&key.vk.delta_g2))?;
-    members::<G1Projective>(Section::GammaAbcG1, &key.vk.gamma_abc_g1)?;
+    check_vk(&key.vk, &key.beta_g1, &key.delta_g1)?;
     members::<G1Projective>(Section::HQuery, &key.h_query)?;
     members::<G1Projective>(Section::LQuery, &key.l_query)?;
     members::<G1Projective>(Section::AQuery, &key.a_query)?;
     members::<G1Projective>(Section::BG1Query, &key.b_g1_query)?;
     members::<G2Projective>(Section::BG2Query, &key.b_g2_query)
+}
+
+fn check_vk(vk: &VerifyingKey<Bls12_381>, beta_g1: &G1Affine, delta_g1: &G1Affine) -> Result<(), KeyError> {
+    use std::slice::from_ref;
+    members::<G1Projective>(Section::AlphaG1, from_ref(&vk.alpha_g1))?;
+    members::<G1Projective>(Section::BetaG1, from_ref(beta_g1))?;
+    members::<G2Projective>(Section::BetaG2, from_ref(&vk.beta_g2))?;
+    members::<G2Projective>(Section::GammaG2, from_ref(&vk.gamma_g2))?;
+    members::<G1Projective>(Section::DeltaG1, from_ref(delta_g1))?;
+    members::<G2Projective>(Section::DeltaG2, from_ref(&vk.delta_g2))?;
+    members::<G1Projective>(Section::GammaAbcG1, &vk.gamma_abc_g1)
 }
 
 fn members<G: MsmGroup>(section: Section, points: &[G::Affine]) -> Result<(), KeyError> {

@@ -10,6 +10,7 @@
 #![deny(unsafe_code)]
 
 pub mod bellman;
+pub mod cache;
 pub mod error;
 pub mod key;
 pub mod modules {
@@ -20,11 +21,16 @@ pub mod modules {
 pub mod plan;
 pub mod prover;
 pub mod r1cs;
+#[cfg(feature = "bellman")]
+pub mod recorder;
 pub mod schedule;
+pub mod snark;
 
 pub use bellman::{CompactKey, ReadError, Validation, VerifyingKey};
+pub use cache::{CacheError, KeyFile};
 pub use error::{KeyError, ProveError};
-pub use key::{DeviceKey, Trust};
+pub use key::{DeviceKey, PreparedKey, Trust};
 pub use plan::{Product, ProofPlan, ProveConfig, Shape, Upload};
 pub use prover::{Proof, Prover};
 pub use r1cs::{Csr, R1cs, R1csError};
+pub use snark::Groth16;

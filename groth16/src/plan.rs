@@ -95,6 +95,11 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Of a constraint system.
+    pub fn of(r1cs: &R1cs) -> Self {
+        Self::new(r1cs, r1cs.stacked().coefficients.len())
+    }
+
     /// Of a constraint system, which has checked that its sizes fit.
     pub(crate) fn new(r1cs: &R1cs, coefficient_count: usize) -> Self {
         let terms = r1cs.a().term_count() + r1cs.b().term_count() + r1cs.c().term_count();

@@ -95,11 +95,15 @@ pub fn build(plan: &ProofPlan) -> Schedule {
     let values = builder.schedule.whole(values);
     let failing = builder.schedule.whole(failing);
     builder.rows(values, failing, z);
-    let checked = builder.download_after("failing", download, failing, failing_host);
+    let arrived = schedule.event("failing_arrived");
+    let mut builder = Builder { plan, schedule: &mut schedule, resident: &resident, compute };
+    builder.download("failing", download, failing, failing_host);
+    builder.record("failing_arrived", download, arrived);
     let h = builder.quotient(values);
     let top = Region { offset: h.offset + h.bytes - FR_BYTES, bytes: FR_BYTES, ..h };
-    let topped = builder.download_after("top", download, top, top_host);
-    builder.host_step("failing", VERDICT, checked, failing_host);
+    builder.download("top", download, top, top_host);
+    builder.schedule.push("failing_arrived", None, Action::HostWait { event: arrived });
+    builder.host_step(VERDICT, failing_host);
 
     let mut parts = Vec::new();
     for (index, (product, msm)) in plan.products.iter().enumerate() {
@@ -114,11 +118,8 @@ pub fn build(plan: &ProofPlan) -> Schedule {
         };
         let stream = match product {
             Product::H => compute,
-            _ => {
-                let stream = schedule.stream(word);
-                schedule.push("z_uploaded", None, Action::Wait { stream, event: z_uploaded });
-                stream
-            }
+            // The assignment is there: the host has seen what was computed from it.
+            _ => schedule.stream(word),
         };
         let streams = Streams { upload, compute: stream, download };
         let source = ScalarSource::Device(region);
@@ -128,7 +129,8 @@ pub fn build(plan: &ProofPlan) -> Schedule {
     }
     parts.iter().for_each(|part| part.push_collect(&mut schedule));
     let mut builder = Builder { plan, schedule: &mut schedule, resident: &resident, compute };
-    builder.host_step("top", TOP, topped, top_host);
+    // It came down before the rows of the products, on the same stream.
+    builder.host_step(TOP, top_host);
     schedule
 }
 
@@ -148,6 +150,10 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn wait(&mut self, name: &'static str, stream: StreamId, event: EventId) {
         self.schedule.push(name, None, Action::Wait { stream, event });
+    }
+
+    fn record(&mut self, name: &'static str, stream: StreamId, event: EventId) {
+        self.schedule.push(name, None, Action::Record { stream, event });
     }
 
     fn launch(&mut self, kernel: &'static str, grid: [u64; 2], args: Vec<Arg>, work: Work) {
@@ -191,7 +197,7 @@ impl Builder<'_> {
                 self.schedule.push("z_sent", batch, Action::Record { stream, event: sent[slot] });
             }
         }
-        self.schedule.push("z_uploaded", None, Action::Record { stream, event: done });
+        self.record("z_uploaded", stream, done);
         done
     }
 
@@ -256,11 +262,9 @@ impl Builder<'_> {
         job(0)
     }
 
-    /// A small download of what the compute stream has made by now. Gives the mark of its end.
-    fn download_after(&mut self, word: &str, stream: StreamId, src: Region, dst: BufferId) -> EventId {
-        let made = self.schedule.event(format!("{word}_made"));
-        let arrived = self.schedule.event(format!("{word}_arrived"));
-        let dst = self.schedule.whole(dst);
+    /// A small download of what the compute stream has made by now.
+    fn download(&mut self, word: &str, stream: StreamId, src: Region, dst: BufferId) {
+        let (made, dst) = (self.schedule.event(format!("{word}_made")), self.schedule.whole(dst));
         self.schedule.push(
             format!("{word}_made"),
             None,
@@ -268,12 +272,9 @@ impl Builder<'_> {
         );
         self.schedule.push(format!("{word}_made"), None, Action::Wait { stream, event: made });
         self.schedule.push(format!("download_{word}"), None, Action::Download { stream, src, dst });
-        self.schedule.push(format!("{word}_arrived"), None, Action::Record { stream, event: arrived });
-        arrived
     }
 
-    fn host_step(&mut self, word: &str, step: &'static str, arrived: EventId, host: BufferId) {
-        self.schedule.push(format!("{word}_arrived"), None, Action::HostWait { event: arrived });
+    fn host_step(&mut self, step: &'static str, host: BufferId) {
         let reads = vec![self.schedule.whole(host)];
         self.schedule.push(step, None, Action::HostStep { reads, writes: vec![], host_us: 1.0 });
     }

@@ -1,0 +1,196 @@
+//! A prover in use: many threads, keys that go away, secrets that must not stay.
+
+mod common;
+
+use ark_bls12_381::Fr;
+use ark_ff::{AdditiveGroup, Field, UniformRand};
+use ark_serialize::CanonicalSerialize;
+use common::{Circuit, seeded};
+use gpu_core::Device;
+use gpu_core::check::check;
+use gpu_core::layout::bytes_of;
+use gpu_core::sim::{SimBackend, SimOptions};
+use groth16::{DeviceKey, Proof, ProveConfig, ProveError, Prover, R1cs, Trust, Upload};
+use msm_gpu::{MsmConfig, Strategy};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+fn bytes(proof: &Proof) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    proof.serialize_compressed(&mut bytes).expect("a proof has bytes");
+    bytes
+}
+
+fn load(device: &Device, circuit: &Circuit, rng: &mut rand_chacha::ChaCha20Rng) -> (Arc<DeviceKey>, Vec<Fr>) {
+    let key = circuit.key(rng);
+    let (r1cs, assignment) = R1cs::synthesize(circuit.clone()).expect("it can be synthesized");
+    let key = DeviceKey::new(device, &key, &r1cs, Trust::Checked).expect("a key");
+    (Arc::new(key), assignment)
+}
+
+/// Rng that panics: what goes wrong in the middle of one job.
+struct Broken;
+
+impl ark_std::rand::RngCore for Broken {
+    fn next_u32(&mut self) -> u32 {
+        panic!("the source of random numbers is gone")
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        panic!("the source of random numbers is gone")
+    }
+
+    fn fill_bytes(&mut self, _: &mut [u8]) {
+        panic!("the source of random numbers is gone")
+    }
+
+    fn try_fill_bytes(&mut self, _: &mut [u8]) -> Result<(), ark_std::rand::Error> {
+        panic!("the source of random numbers is gone")
+    }
+}
+
+/// Proofs from several threads at once, more than run at once, are the proofs made one after another; jobs that fail or
+/// panic between them change nothing.
+#[test]
+fn threads_share_a_prover() {
+    let rng = &mut seeded("threads_share_a_prover");
+    let device = Device::sim(SimOptions::default());
+    let (key, assignment) = load(&device, &Circuit::random(rng, 20, 2, 15), rng);
+    let prover = Prover::with_key(key, &ProveConfig::default()).expect("a prover");
+    let blinding: Vec<_> = (0..4).map(|_| (Fr::rand(rng), Fr::rand(rng))).collect();
+    let alone: Vec<_> = blinding
+        .iter()
+        .map(|(r, s)| bytes(&prover.prove_with(&assignment, *r, *s).expect("a proof")))
+        .collect();
+    let mut wrong = assignment.clone();
+    wrong[3] += Fr::ONE;
+    wrong[2] += Fr::ONE;
+    std::thread::scope(|scope| {
+        for ((r, s), alone) in blinding.iter().zip(&alone) {
+            let (prover, assignment, wrong) = (prover.clone(), &assignment, &wrong);
+            scope.spawn(move || {
+                let refused = prover.prove_with(wrong, *r, *s);
+                assert!(matches!(refused, Err(ProveError::Unsatisfied { .. })), "{refused:?}");
+                let panicked = catch_unwind(AssertUnwindSafe(|| prover.prove(assignment, &mut Broken)));
+                assert!(panicked.is_err());
+                let proof = prover.prove_with(assignment, *r, *s).expect("a proof");
+                assert_eq!(bytes(&proof), *alone);
+            });
+        }
+    });
+}
+
+/// Each handle that is dropped while a proof runs leaves what the proof needs.
+#[test]
+fn a_key_dropped_during_a_proof_stays_until_its_end() {
+    let rng = &mut seeded("a_key_dropped_during_a_proof");
+    let backend = SimBackend::new(SimOptions::default());
+    let sim = backend.handle();
+    let device = Device::from_backend(Box::new(backend));
+    let before = sim.stats().device_bytes;
+    let (key, assignment) = load(&device, &Circuit::random(rng, 20, 2, 15), rng);
+    let config = ProveConfig { jobs_max: 1, ..ProveConfig::default() };
+    let prover = Prover::with_key(key.clone(), &config).expect("a prover");
+    let (r, s) = (Fr::rand(rng), Fr::rand(rng));
+    let expected = bytes(&prover.prove_with(&assignment, r, s).expect("a proof"));
+    std::thread::scope(|scope| {
+        let last = prover.clone();
+        let running = scope.spawn(move || last.prove_with(&assignment, r, s).map(|proof| bytes(&proof)));
+        drop((prover, key));
+        assert_eq!(running.join().expect("no panic").expect("a proof"), expected);
+    });
+    assert_eq!(sim.stats().device_bytes, before, "everything is released with the last handle");
+}
+
+/// Two keys on one device, each with its own proofs.
+#[test]
+fn two_keys_at_once() {
+    let rng = &mut seeded("two_keys_at_once");
+    let device = Device::sim(SimOptions::default());
+    let provers: Vec<_> = [(20, 2, 15), (70, 5, 30)]
+        .map(|(constraints, inputs, witnesses)| {
+            let (key, assignment) = load(&device, &Circuit::random(rng, constraints, inputs, witnesses), rng);
+            (Prover::with_key(key, &ProveConfig::default()).expect("a prover"), assignment)
+        })
+        .into();
+    for _ in 0..2 {
+        for (prover, assignment) in &provers {
+            // Verified by default.
+            prover.prove(assignment, rng).expect("a proof");
+        }
+    }
+}
+
+/// Every way of sending the assignment and of cutting the products gives the same bytes, by a schedule without hazards.
+#[test]
+fn configurations_change_no_byte() {
+    let rng = &mut seeded("configurations_change_no_byte");
+    let device = Device::sim(SimOptions::default());
+    let (key, assignment) = load(&device, &Circuit::random(rng, 40, 3, 30), rng);
+    let (r, s) = (Fr::rand(rng), Fr::rand(rng));
+    let uploads = [
+        Upload::default(),
+        Upload::Pageable,
+        Upload::Ring { slots: 1, chunk: 7 },
+        Upload::Ring { slots: 2, chunk: 5 },
+        Upload::Ring { slots: 3, chunk: 1 },
+        Upload::Ring { slots: 9, chunk: 11 },
+    ];
+    let msms = [
+        MsmConfig::default(),
+        MsmConfig { strategy: Strategy::Hard, ..MsmConfig::batches(3) },
+        MsmConfig { strategy: Strategy::OnDevice, ..MsmConfig::batches(1000) },
+    ];
+    let configs = uploads
+        .map(|upload| ProveConfig { upload, ..ProveConfig::default() })
+        .into_iter()
+        .chain(msms.map(|msm| ProveConfig { msm, ..ProveConfig::default() }));
+    let mut proofs = Vec::new();
+    for config in configs {
+        let prover = Prover::with_key(key.clone(), &config).expect("a prover");
+        let report = check(prover.schedule());
+        assert!(report.is_clean(), "{config:?}: {report}");
+        // A product in batches waits for those before it, and with them for all that came down earlier.
+        if config.msm == MsmConfig::default() {
+            assert!(report.surplus.is_empty(), "{config:?}: {:?}", report.surplus);
+        }
+        proofs.push(bytes(&prover.prove_with(&assignment, r, s).expect("a proof")));
+    }
+    assert!(proofs.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+/// After a prover is released no value of the assignment, and neither blinding number, is found in any memory that the
+/// device or page-locked memory ever was.
+#[test]
+fn no_secret_outlives_its_prover() {
+    let rng = &mut seeded("no_secret_outlives_its_prover");
+    for upload in [Upload::default(), Upload::Pageable] {
+        let backend = SimBackend::new(SimOptions::default());
+        let sim = backend.handle();
+        let device = Device::from_backend(Box::new(backend));
+        let mut circuit = Circuit::random(rng, 20, 2, 15);
+        circuit.assignment[5] = Fr::rand(rng);
+        let z = circuit.assignment.clone();
+        for [a, b, c] in &mut circuit.constraints {
+            let at =
+                |terms: &[(Fr, usize)]| terms.iter().map(|(value, index)| *value * z[*index]).sum::<Fr>();
+            *c = vec![(at(a) * at(b), 0)];
+        }
+        // A row that holds a secret by itself: it shows up among the values of A.
+        circuit.constraints.push([vec![(Fr::from(2), 5)], vec![], vec![]]);
+        let (key, assignment) = load(&device, &circuit, rng);
+        let (r, s) = (Fr::rand(rng), Fr::rand(rng));
+        let config = ProveConfig { upload, ..ProveConfig::default() };
+        let prover = Prover::with_key(key.clone(), &config).expect("a prover");
+        prover.prove_with(&assignment, r, s).expect("a proof");
+        let secrets = [assignment[5], assignment[5].double(), r, s];
+        let found = |secret: &Fr| sim.find_bytes(bytes_of(&[*secret]));
+        assert!(!found(&secrets[0]).is_empty(), "the search sees the assignment while it is there");
+        drop(prover);
+        for (index, secret) in secrets.iter().enumerate() {
+            let places = found(secret);
+            assert!(places.is_empty(), "{upload}: secret {index} in {places:?}");
+        }
+        drop(key);
+    }
+}

@@ -1,0 +1,176 @@
+//! `harness prove`: a proof on a device, verified by others.
+
+use crate::circuits::{CircuitName, Problem};
+use crate::devices::{DeviceChoice, Devices};
+use crate::error::{Failure, Judgement};
+use crate::oracle::parse_seed;
+use crate::prove::{ProofRow, ProveOptions, blinding, prove};
+use crate::report::bytes_text;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use gpu_core::DeviceInfo;
+use gpu_core::sim::SimOptions;
+use groth16::{ProveConfig, Trust, Upload};
+use msm_gpu::{MsmConfig, Strategy};
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Proves a circuit on a device, and shows the proof to arkworks' and zkcrypto's verifiers.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ProveArgs {
+    /// What to prove: `sapling-output`, `sapling-spend` or `mimc:ROUNDS` (two constraints a round)
+    #[arg(long, default_value_t = CircuitName::SaplingOutput, value_name = "CIRCUIT")]
+    pub circuit: CircuitName,
+    /// Where to run: `auto` (the simulated device, and every CUDA device), `sim`, `cuda` or `cuda:N`
+    #[arg(long, default_value_t = DeviceChoice::Auto, value_name = "DEVICE")]
+    pub device: DeviceChoice,
+    /// Directory of sapling-output.params and sapling-spend.params, instead of the embedded keys
+    #[arg(long, value_name = "DIR")]
+    pub params: Option<PathBuf>,
+    /// Seed of the assignment, of a synthetic circuit's key, and of the blinding numbers
+    #[arg(long, default_value = "0x70726f7665", value_parser = parse_seed)]
+    pub seed: u64,
+    /// Shows the proof to no verifier (the default is to verify it)
+    #[arg(long)]
+    pub no_verify: bool,
+    /// Also proves with arkworks, and compares the bytes
+    #[arg(long)]
+    pub compare: bool,
+    /// Leaves the points of the key unchecked
+    #[arg(long)]
+    pub trust_key: bool,
+    /// How the assignment goes up: `pageable`, `ring` or `ring:SLOTS:VALUES`; several are measured side by side
+    #[arg(long, value_delimiter = ',', default_values_t = [Upload::default()], value_name = "UPLOADS")]
+    pub upload: Vec<Upload>,
+    /// Batches of each product
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub batches: u32,
+    /// What the host does between batches
+    #[arg(long, default_value_t = Strategy::Deferred { buffers: 2 })]
+    pub strategy: Strategy,
+    /// Runs; the time of each is shown
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// Writes the proof's 192 bytes to a file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Writes everything to a file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// What `--json` writes.
+#[derive(Debug, Serialize)]
+struct ProveReport<'a> {
+    harness: &'static str,
+    seed: String,
+    devices: Vec<&'a DeviceInfo>,
+    no_cuda: Option<String>,
+    proofs: &'a [ProofRow],
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Failure`]: without the device or the key, for sizes that have no plan, and where there is no proof.
+pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> {
+    let Devices { devices, no_cuda } = args.device.open(SimOptions::default())?;
+    let problem = Problem::new(args.circuit, args.seed, args.params.as_deref())?;
+    let mut rows = Vec::new();
+    for device in &devices {
+        for upload in &args.upload {
+            let msm = MsmConfig { strategy: args.strategy, ..MsmConfig::batches(args.batches) };
+            let options = ProveOptions {
+                config: ProveConfig {
+                    upload: *upload,
+                    msm,
+                    verify: !args.no_verify,
+                    ..ProveConfig::default()
+                },
+                trust: if args.trust_key { Trust::Trusted } else { Trust::Checked },
+                compare: args.compare,
+                runs: args.runs,
+                blinding: blinding(args.seed, args.circuit),
+            };
+            let row = prove(device, &problem, &options)?;
+            write_row(&row, out).map_err(Failure::output)?;
+            rows.push(row);
+        }
+    }
+    let same = rows.windows(2).all(|pair| pair[0].proof == pair[1].proof);
+    if !same {
+        writeln!(out, "DIFFERENT: the proofs are not the same bytes").map_err(Failure::output)?;
+    }
+    let write_to = |path: &PathBuf, bytes: &[u8]| {
+        std::fs::write(path, bytes).map_err(|source| Failure::Write { path: path.clone(), source })
+    };
+    if let (Some(path), Some(row)) = (&args.out, rows.first()) {
+        write_to(path, &from_hex(&row.proof))?;
+    }
+    if let Some(path) = &args.json {
+        let report = ProveReport {
+            harness: env!("CARGO_PKG_VERSION"),
+            seed: format!("{:#x}", args.seed),
+            devices: devices.iter().map(|device| device.info()).collect(),
+            no_cuda: no_cuda.map(|error| error.to_string()),
+            proofs: &rows,
+        };
+        let text =
+            serde_json::to_string_pretty(&report).expect("a report has string keys and finite numbers");
+        write_to(path, text.as_bytes())?;
+    }
+    let is_right = same && rows.iter().all(ProofRow::is_right);
+    Ok(if is_right { Judgement::Good } else { Judgement::Bad })
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("written as hexadecimal");
+    (0..text.len()).step_by(2).map(byte).collect()
+}
+
+/// A proof as a reader takes it in.
+pub(crate) fn write_row(row: &ProofRow, out: &mut dyn Write) -> std::io::Result<()> {
+    let shape = &row.shape;
+    writeln!(out, "{} on {}, key from {}", row.circuit, row.device, row.key_from)?;
+    writeln!(
+        out,
+        "  {} constraints, {} inputs, {} variables, {} terms, domain 2^{}",
+        shape.constraint_count, shape.input_count, shape.variable_count, shape.term_count, shape.log_n
+    )?;
+    let times: Vec<_> = row.prove_us.iter().map(|us| format!("{:.2}", us / 1e3)).collect();
+    writeln!(out, "  proof {} ms; key checked and loaded in {:.0} ms", times.join(", "), row.key_us / 1e3)?;
+    writeln!(
+        out,
+        "  up {}, down {}; on the device: key {}, run {}",
+        bytes_text(row.uploaded_bytes),
+        bytes_text(row.downloaded_bytes),
+        bytes_text(row.key_bytes),
+        bytes_text(row.run_bytes)
+    )?;
+    for opinion in &row.opinions {
+        let word = if opinion.accepts { "accepts" } else { "REFUSES" };
+        writeln!(out, "  {} {word} the proof", opinion.verifier)?;
+    }
+    if let (Some(equal), Some(us)) = (row.equals_arkworks, row.arkworks_us) {
+        let word = if equal { "equal" } else { "DIFFERENT" };
+        writeln!(out, "  {word}: arkworks' 192 bytes for the same r and s, in {:.0} ms here", us / 1e3)?;
+    }
+    writeln!(out, "{}", phase_table(row))
+}
+
+fn phase_table(row: &ProofRow) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    let mark = if row.is_virtual { " (predicted)" } else { "" };
+    table.set_header(["phase", "backend", &format!("span, ms{mark}"), &format!("busy, ms{mark}")]);
+    for phase in &row.phases {
+        let ms = |us: f64| format!("{:.3}", us / 1e3);
+        table.add_row([phase.name.clone(), phase.backend.clone(), ms(phase.span_us), ms(phase.busy_us)]);
+    }
+    for column in [2, 3] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
