@@ -445,7 +445,7 @@ impl MsmPlan {
         let merge_partials_max = (4 * partials).max(8) as u32;
         // A quarter of the device's threads: each holds a point in registers. Lines are at most 64 threads wide, rows
         // and columns alike.
-        let lines = u64::from(window_count) * 2 << (window_bits - 1).div_ceil(2);
+        let lines = u64::from(window_count) << (1 + (window_bits - 1).div_ceil(2));
         let low_bits = (window_bits - 1) / 2;
         let line_threads = 1 << (resident / 4 / lines).max(1).ilog2().min(5).min(low_bits);
         let batch_count = if base_count == 0 { 0 } else { batch_count };
