@@ -6,12 +6,12 @@ use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field, UniformRand};
 use ark_serialize::CanonicalSerialize;
 use common::{Circuit, seeded};
-use gpu_core::Device;
 use gpu_core::check::check;
 use gpu_core::layout::bytes_of;
 use gpu_core::sim::{SimBackend, SimOptions};
+use gpu_core::{Device, GpuError};
 use groth16::{DeviceKey, Proof, ProveConfig, ProveError, Prover, R1cs, Trust, Upload};
-use msm_gpu::{MsmConfig, Strategy};
+use msm_gpu::{MsmConfig, PlanError, Strategy};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -100,6 +100,36 @@ fn a_key_dropped_during_a_proof_stays_until_its_end() {
         assert_eq!(running.join().expect("no panic").expect("a proof"), expected);
     });
     assert_eq!(sim.stats().device_bytes, before, "everything is released with the last handle");
+}
+
+/// A device that is too small says so, before or during the load, and is as it was afterwards.
+#[test]
+fn what_does_not_fit_is_refused() {
+    let rng = &mut seeded("what_does_not_fit_is_refused");
+    let circuit = Circuit::random(rng, 20, 2, 15);
+    let ark_key = circuit.key(rng);
+    let (r1cs, assignment) = R1cs::synthesize(circuit).expect("it can be synthesized");
+    let backend = SimBackend::new(SimOptions::default());
+    let sim = backend.handle();
+    let device = Device::from_backend(Box::new(backend));
+    let prover = Prover::new(&device, &ark_key, &r1cs).expect("a prover");
+    let needed = sim.stats().device_bytes;
+    drop(prover);
+    let mut refusals = [0, 0];
+    for memory_bytes in [needed - 1, needed * 3 / 4, needed / 2, needed / 100, 1 << 12] {
+        let backend = SimBackend::new(SimOptions { memory_bytes, ..SimOptions::default() });
+        let sim = backend.handle();
+        let device = Device::from_backend(Box::new(backend));
+        match Prover::new(&device, &ark_key, &r1cs) {
+            Err(ProveError::Plan(PlanError::OutOfMemory { .. })) => refusals[0] += 1,
+            Err(ProveError::Gpu(GpuError::OutOfMemory { .. })) => refusals[1] += 1,
+            other => panic!("{memory_bytes} of {needed} bytes: {other:?}"),
+        }
+        assert_eq!(sim.stats().device_bytes, 0, "{memory_bytes} of {needed} bytes");
+    }
+    assert!(refusals[0] > 0, "the plan is refused where the key fits: {refusals:?}");
+    let prover = Prover::new(&device, &ark_key, &r1cs).expect("a prover");
+    prover.prove(&assignment, rng).expect("a proof");
 }
 
 /// Two keys on one device, each with its own proofs.

@@ -1,7 +1,9 @@
 //! Why a command stops, and with which exit code.
 
+use crate::circuits::CircuitError;
 use crate::sapling::KeyError;
 use gpu_core::GpuError;
+use groth16::ProveError;
 use msm_gpu::{MsmError, PlanError};
 use std::path::PathBuf;
 
@@ -55,6 +57,12 @@ pub enum Failure {
     /// A proving key.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// A circuit.
+    #[error(transparent)]
+    Circuit(#[from] CircuitError),
+    /// A proof.
+    #[error(transparent)]
+    Prove(#[from] ProveError),
     /// A report that could not be written.
     #[error("{}: {source}", path.display())]
     Write {
@@ -69,8 +77,12 @@ impl Failure {
     /// The exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Plan(_) => 2,
-            Self::Gpu(error) | Self::Msm(MsmError::Gpu(error)) => gpu_exit_code(error),
+            Self::Usage(_) | Self::Plan(_) | Self::Prove(ProveError::Plan(_)) => 2,
+            // A proof that no verifier accepts is a wrong result.
+            Self::Prove(ProveError::Invalid | ProveError::Quotient) => 1,
+            Self::Gpu(error) | Self::Msm(MsmError::Gpu(error)) | Self::Prove(ProveError::Gpu(error)) => {
+                gpu_exit_code(error)
+            }
             _ => 4,
         }
     }

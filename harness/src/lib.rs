@@ -1,14 +1,17 @@
 //! The verification harness: shows that the prover's products are right, under every strategy and on every device.
 //!
-//! [`oracle`] says what is right; [`sapling`] brings real proving keys; [`devices`] finds what there is to run on;
+//! [`oracle`] says what is right; [`sapling`] brings real proving keys, [`circuits`] what they prove, [`prove`] the
+//! proofs; [`devices`] finds what there is to run on;
 //! [`commands`] are the program's, [`report`] and [`progress`] what they show, [`error`] how they end.
 #![deny(unsafe_code)]
 
+pub mod circuits;
 pub mod commands;
 pub mod devices;
 pub mod error;
 pub mod oracle;
 pub mod progress;
+pub mod prove;
 pub mod report;
 pub mod sapling;
 

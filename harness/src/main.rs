@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use harness::commands::check::{self, CheckArgs};
+use harness::commands::prove::{self, ProveArgs};
 use harness::commands::schedule::{self, ScheduleArgs};
 use harness::commands::timeline::{self, TimelineArgs};
 use harness::error::EXIT_CODES;
@@ -26,6 +27,9 @@ enum Command {
     /// Checks products over the Zcash Sapling proving keys against arkworks
     #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
     Check(CheckArgs),
+    /// Proves a circuit on a device, and shows the proof to verifiers that are not ours
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Prove(ProveArgs),
     /// Prints a schedule, what the checker says of it, its memory, and its predicted timeline
     #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
     Schedule(ScheduleArgs),
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
     let outcome = match line.command {
         None => check::run(&line.check, out),
         Some(Command::Check(args)) => check::run(&args, out),
+        Some(Command::Prove(args)) => prove::run(&args, out),
         Some(Command::Schedule(args)) => schedule::run(&args, out),
         Some(Command::Timeline(args)) => timeline::run(&args, out),
     };

@@ -113,6 +113,8 @@ pub struct ProofRow {
     pub proof: String,
     /// What verifiers say; none where that is off.
     pub opinions: Vec<Opinion>,
+    /// Whether every run made the same bytes.
+    pub runs_agree: bool,
     /// Whether arkworks makes the same bytes for the same r and s; `None` where it was not asked.
     pub equals_arkworks: Option<bool>,
     /// Time to check the key and bring it to the device, in microseconds.
@@ -136,9 +138,10 @@ pub struct ProofRow {
 }
 
 impl ProofRow {
-    /// Whether every verifier accepts it, and its bytes are arkworks' if that was asked.
+    /// Whether every run made it, every verifier accepts it, and its bytes are arkworks' if that was asked.
     pub fn is_right(&self) -> bool {
-        self.opinions.iter().all(|opinion| opinion.accepts) && self.equals_arkworks != Some(false)
+        let accepted = self.opinions.iter().all(|opinion| opinion.accepts);
+        self.runs_agree && accepted && self.equals_arkworks != Some(false)
     }
 }
 
@@ -168,11 +171,13 @@ pub fn prove(device: &Device, problem: &Problem, options: &ProveOptions) -> Resu
     let key_us = micros(start);
     let prover = Prover::with_key(key.clone(), &options.config)?;
     let mut prove_us = Vec::new();
-    let mut last = None;
+    let mut runs_agree = true;
+    let mut last: Option<(Proof, Report)> = None;
     for _ in 0..options.runs.max(1) {
         let start = Instant::now();
         let (proof, report) = prover.prove_reported(&problem.assignment, r, s, true)?;
         prove_us.push(micros(start) - report.verify_us.unwrap_or(0.0));
+        runs_agree &= last.as_ref().is_none_or(|(before, _)| *before == proof);
         last = Some((proof, report));
     }
     let (proof, report) = last.expect("there is at least one run");
@@ -203,6 +208,7 @@ pub fn prove(device: &Device, problem: &Problem, options: &ProveOptions) -> Resu
         upload: options.config.upload.to_string(),
         proof: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
         opinions,
+        runs_agree,
         equals_arkworks,
         key_us,
         prove_us,

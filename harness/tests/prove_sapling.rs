@@ -62,6 +62,13 @@ fn nothing_but_the_proof_verifies() {
         changed[index] ^= 1;
         assert!(!accepts(&problem, inputs, &changed), "byte {index}");
     }
+    // A as (0, 2) and (0, -2): on the curve, and not of the prime order.
+    for sign in [0x80, 0xa0] {
+        let mut changed = bytes.clone();
+        changed[..48].fill(0);
+        changed[0] = sign;
+        assert!(!accepts(&problem, inputs, &changed), "wrong order, {sign:#x}");
+    }
     for index in 0..inputs.len() {
         let mut changed = inputs.to_vec();
         changed[index] += Fr::ONE;

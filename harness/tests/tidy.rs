@@ -47,6 +47,7 @@ const UNSAFE: &[&str] = &[
     "gpu-core/tests/cuda_device.rs",
     "gpu-core/tests/cuda_driver.rs",
     "gpu-core/tests/sim.rs",
+    "groth16/src/cache.rs",
     "harness/tests/wrong_device.rs",
 ];
 

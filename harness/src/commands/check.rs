@@ -1,15 +1,19 @@
 //! `harness check`: products over real keys, on every device, in every way of cutting and waiting, against arkworks.
 
+use crate::circuits::{CircuitName, Problem as Provable};
+use crate::commands::prove::write_row;
 use crate::devices::{DeviceChoice, Devices};
 use crate::error::{Failure, Judgement};
 use crate::oracle::{BaseFlavour, KnownBases, ScalarFlavour, msm_by_arkworks, parse_seed, random_numbers};
 use crate::progress::Progress;
+use crate::prove::{ProofRow, ProveOptions, blinding, prove};
 use crate::report::{Idle, Row, Verdict, product_id, table, wants_colour};
 use crate::sapling::{self, KeyName, SaplingKey};
 use crate::{BATCHES, STRATEGIES};
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceInfo, DeviceKind};
+use groth16::{ProveConfig, ProveError, Trust};
 use msm_gpu::{Bases, Batches, GroupKind, Msm, MsmConfig, MsmError, MsmGroup, Strategy};
 use serde::Serialize;
 use std::io::Write;
@@ -92,9 +96,18 @@ struct Report<'a> {
     no_cuda: Option<String>,
     keys: Vec<KeyReport>,
     rows: &'a [Row],
+    proofs: &'a [ProofOutcome],
     different: usize,
     failed: usize,
     elapsed_s: f64,
+}
+
+/// A proof, or why there is none.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ProofOutcome {
+    Made(Box<ProofRow>),
+    Failed { device: String, circuit: String, error: String, is_wrong: bool },
 }
 
 #[derive(Debug, Serialize)]
@@ -136,10 +149,14 @@ pub fn run_on(opened: Devices, args: &CheckArgs, out: &mut dyn Write) -> Result<
     rows.sort_by_key(|row| devices.iter().position(|device| device.info().id == row.device));
 
     let count = |wanted: fn(&Verdict) -> bool| rows.iter().filter(|row| wanted(&row.verdict)).count();
-    let different = count(|verdict| matches!(verdict, Verdict::Different { .. }));
-    let failed = count(|verdict| matches!(verdict, Verdict::Failed { .. }));
+    let proofs = prove_circuits(args, &devices, &names)?;
+    let wrong_proofs = proofs.iter().filter(|proof| proof.is_wrong()).count();
+    let failed_proofs = proofs.iter().filter(|proof| proof.is_failed()).count();
+    let different = count(|verdict| matches!(verdict, Verdict::Different { .. })) + wrong_proofs;
+    let failed = count(|verdict| matches!(verdict, Verdict::Failed { .. })) + failed_proofs;
     let elapsed_s = start.elapsed().as_secs_f64();
     write_results(args, &rows, elapsed_s, out).map_err(Failure::output)?;
+    proofs.iter().try_for_each(|proof| proof.write(out)).map_err(Failure::output)?;
     if let Some(path) = &args.json {
         let report = Report {
             harness: env!("CARGO_PKG_VERSION"),
@@ -149,6 +166,7 @@ pub fn run_on(opened: Devices, args: &CheckArgs, out: &mut dyn Write) -> Result<
             no_cuda: no_cuda.map(|error| error.to_string()),
             keys: names.iter().map(|name| KeyReport { name: *name, sha256: name.sha256() }).collect(),
             rows: &rows,
+            proofs: &proofs,
             different,
             failed,
             elapsed_s,
@@ -160,6 +178,65 @@ pub fn run_on(opened: Devices, args: &CheckArgs, out: &mut dyn Write) -> Result<
         (0, _) => Judgement::Incomplete,
         _ => Judgement::Bad,
     })
+}
+
+impl ProofOutcome {
+    /// Whether a device made a proof that is not right.
+    fn is_wrong(&self) -> bool {
+        match self {
+            Self::Made(row) => !row.is_right(),
+            Self::Failed { is_wrong, .. } => *is_wrong,
+        }
+    }
+
+    /// Whether there is no proof, and nothing wrong was made either.
+    fn is_failed(&self) -> bool {
+        matches!(self, Self::Failed { is_wrong: false, .. })
+    }
+
+    fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        match self {
+            Self::Made(row) => write_row(row, out),
+            Self::Failed { device, circuit, error, .. } => {
+                writeln!(out, "{circuit} on {device} FAILED: {error}")
+            }
+        }
+    }
+}
+
+/// Whole proofs, compared with arkworks' and shown to zkcrypto's verifier: of Output, and of Spend if everything is
+/// wanted. Who asks for some products by name wants no proof.
+fn prove_circuits(
+    args: &CheckArgs,
+    devices: &[Device],
+    names: &[KeyName],
+) -> Result<Vec<ProofOutcome>, Failure> {
+    let wanted = |name: &&KeyName| args.only.is_none() && (**name == KeyName::Output || args.full);
+    let mut proofs = Vec::new();
+    for name in names.iter().filter(wanted) {
+        let circuit = match name {
+            KeyName::Output => CircuitName::SaplingOutput,
+            KeyName::Spend => CircuitName::SaplingSpend,
+        };
+        let problem = Provable::new(circuit, args.seed, args.params.as_deref())?;
+        let options = ProveOptions {
+            config: ProveConfig::default(),
+            trust: Trust::Trusted, // by the hash of its file
+            compare: true,
+            runs: 1,
+            blinding: blinding(args.seed, circuit),
+        };
+        proofs.extend(devices.iter().map(|device| match prove(device, &problem, &options) {
+            Ok(row) => ProofOutcome::Made(Box::new(row)),
+            Err(error) => ProofOutcome::Failed {
+                device: device.info().id.clone(),
+                circuit: circuit.to_string(),
+                is_wrong: matches!(error, ProveError::Invalid | ProveError::Quotient),
+                error: error.to_string(),
+            },
+        }));
+    }
+    Ok(proofs)
 }
 
 /// Number and size of what is to be done: a unit of work is a point of G1 in one product.

@@ -147,6 +147,9 @@ pub(crate) fn write_row(row: &ProofRow, out: &mut dyn Write) -> std::io::Result<
         bytes_text(row.key_bytes),
         bytes_text(row.run_bytes)
     )?;
+    if !row.runs_agree {
+        writeln!(out, "  DIFFERENT: the runs did not make the same bytes")?;
+    }
     for opinion in &row.opinions {
         let word = if opinion.accepts { "accepts" } else { "REFUSES" };
         writeln!(out, "  {} {word} the proof", opinion.verifier)?;

@@ -1,10 +1,13 @@
-//! `harness schedule`: what an MSM would do, before anything does it.
+//! `harness schedule`: what an MSM, or a whole proof, would do, before anything does it.
 
+use crate::circuits::{CircuitName, constraints};
 use crate::error::{Failure, Judgement};
+use crate::oracle::random_numbers;
 use crate::report::bytes_text;
 use gpu_core::check::{Report, check};
 use gpu_core::model::{Profile, Span, Timeline, estimate};
 use gpu_core::schedule::{Action, Schedule, Space};
+use groth16::{ProofPlan, ProveConfig, Shape};
 use msm_gpu::{DeviceLimits, GroupKind, MsmConfig, MsmPlan, ScalarForm, Strategy};
 use serde::Serialize;
 use std::io::Write;
@@ -25,6 +28,9 @@ pub enum Group {
 /// Prints a schedule, what the checker says of it, its memory, and its predicted timeline.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ScheduleArgs {
+    /// The schedule of a whole proof, of `sapling-output`, `sapling-spend` or `mimc:ROUNDS`
+    #[arg(long, value_name = "CIRCUIT", conflicts_with_all = ["group", "n", "log_n"])]
+    pub proof: Option<CircuitName>,
     /// Group
     #[arg(long, value_enum, default_value_t = Group::G1)]
     pub group: Group,
@@ -34,9 +40,9 @@ pub struct ScheduleArgs {
     /// Number of points, as a power of two
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=40))]
     pub log_n: u32,
-    /// Number of batches
-    #[arg(long, default_value_t = 4)]
-    pub batches: u32,
+    /// Number of batches; 4 of an MSM and 1 of each product of a proof if not given
+    #[arg(long)]
+    pub batches: Option<u32>,
     /// What the host does between batches: `hard`, `deferred:N` with N result slots, or `on-device`
     #[arg(long, default_value_t = Strategy::Deferred { buffers: 2 })]
     pub strategy: Strategy,
@@ -67,13 +73,21 @@ pub(crate) fn parse_profile(text: &str) -> Result<Profile, String> {
 /// What `--json` writes.
 #[derive(Debug, Serialize)]
 struct ScheduleReport<'a> {
-    plan: &'a MsmPlan,
+    plan: &'a Plan,
     schedule: &'a Schedule,
     check: &'a Report,
     profile: &'a Profile,
     memory: Memory,
     spans: &'a [Span],
     timeline: Timeline,
+}
+
+/// What the schedule is of.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Plan {
+    Msm(MsmPlan),
+    Proof(ProofPlan),
 }
 
 /// Bytes by where they are.
@@ -89,23 +103,18 @@ struct Memory {
 /// # Errors
 /// [`Failure::Plan`] for sizes that have no plan.
 pub fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<Judgement, Failure> {
-    let group = match args.group {
-        Group::G1 => GroupKind::G1,
-        Group::G2 => GroupKind::G2,
-    };
-    let base_count = args.n.unwrap_or(1 << args.log_n);
-    let config = MsmConfig {
-        strategy: args.strategy,
-        window_bits: args.window_bits,
-        ..MsmConfig::batches(args.batches)
-    };
     let profile = &args.profile;
-    let limits = DeviceLimits {
-        free_bytes: profile.memory_bytes.saturating_sub(base_count.saturating_mul(group.affine_bytes())),
-        resident_threads: u64::from(profile.sm_count) * SM_THREADS,
+    let (plan, schedule) = match args.proof {
+        None => {
+            let plan = msm_plan(args)?;
+            (Plan::Msm(plan), msm_gpu::schedule::build(&plan))
+        }
+        Some(circuit) => {
+            let plan = proof_plan(args, circuit)?;
+            let schedule = groth16::schedule::build(&plan);
+            (Plan::Proof(plan), schedule)
+        }
     };
-    let plan = MsmPlan::new(group, ScalarForm::Montgomery, base_count, &config, &limits)?;
-    let schedule = msm_gpu::schedule::build(&plan);
     let report = check(&schedule);
     let spans = estimate(&schedule, profile);
     let timeline = Timeline::new(&schedule, &spans);
@@ -131,6 +140,39 @@ pub fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<Judgement, Failur
     Ok(if report.is_clean() { Judgement::Good } else { Judgement::Bad })
 }
 
+fn msm_config(args: &ScheduleArgs, batches: u32) -> MsmConfig {
+    MsmConfig {
+        strategy: args.strategy,
+        window_bits: args.window_bits,
+        ..MsmConfig::batches(args.batches.unwrap_or(batches))
+    }
+}
+
+/// What a device of the profile has left beside resident memory.
+fn limits(profile: &Profile, resident_bytes: u64) -> DeviceLimits {
+    DeviceLimits {
+        free_bytes: profile.memory_bytes.saturating_sub(resident_bytes),
+        resident_threads: u64::from(profile.sm_count) * SM_THREADS,
+    }
+}
+
+fn msm_plan(args: &ScheduleArgs) -> Result<MsmPlan, Failure> {
+    let group = match args.group {
+        Group::G1 => GroupKind::G1,
+        Group::G2 => GroupKind::G2,
+    };
+    let base_count = args.n.unwrap_or(1 << args.log_n);
+    let limits = limits(&args.profile, base_count.saturating_mul(group.affine_bytes()));
+    Ok(MsmPlan::new(group, ScalarForm::Montgomery, base_count, &msm_config(args, 4), &limits)?)
+}
+
+fn proof_plan(args: &ScheduleArgs, circuit: CircuitName) -> Result<ProofPlan, Failure> {
+    let (r1cs, _) = constraints(circuit, &mut random_numbers(0, "schedule"))?;
+    let shape = Shape::of(&r1cs);
+    let config = ProveConfig { msm: msm_config(args, 1), ..ProveConfig::default() };
+    Ok(ProofPlan::new(&shape, &config, &limits(&args.profile, shape.resident_bytes()))?)
+}
+
 fn write_text(whole: &ScheduleReport<'_>, out: &mut dyn Write) -> std::io::Result<()> {
     let (schedule, timeline) = (whole.schedule, &whole.timeline);
     writeln!(out, "{schedule}")?;
@@ -138,7 +180,7 @@ fn write_text(whole: &ScheduleReport<'_>, out: &mut dyn Write) -> std::io::Resul
     let Memory { resident_bytes, device_bytes, pinned_bytes } = whole.memory;
     writeln!(
         out,
-        "memory: {} of bases, {} on the device besides, {} page-locked on the host",
+        "memory: {} resident, {} on the device besides, {} page-locked on the host",
         bytes_text(resident_bytes),
         bytes_text(device_bytes),
         bytes_text(pinned_bytes)
@@ -206,6 +248,18 @@ mod tests {
                     assert_eq!(judgement, Judgement::Good, "{text}");
                     assert!(!text.contains("nothing new"), "a surplus wait in\n{text}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_whole_proof_is_one_schedule_without_hazards() {
+        for circuit in ["sapling-output", "mimc:100"] {
+            let (judgement, text) = print(&["--proof", circuit, "--batches", "2"]).expect("a plan");
+            assert_eq!(judgement, Judgement::Good, "{text}");
+            assert!(!text.contains("nothing new"), "a surplus wait in\n{text}");
+            for word in ["groth16_eval_rows", "verdict", "b_g2.fold", "h.fold", "top"] {
+                assert!(text.contains(word), "{word} in\n{text}");
             }
         }
     }
