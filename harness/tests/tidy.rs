@@ -46,6 +46,8 @@ const UNSAFE: &[&str] = &[
     "gpu-core/src/sim/runtime.rs",
     "gpu-core/tests/cuda_device.rs",
     "gpu-core/tests/cuda_driver.rs",
+    "gpu-core/tests/host_threads.rs",
+    "gpu-core/tests/host_threads.rs",
     "gpu-core/tests/sim.rs",
     "groth16/src/cache.rs",
     "harness/tests/wrong_device.rs",
