@@ -448,7 +448,8 @@ impl fmt::Display for Schedule {
                     };
                     let only_read =
                         op.reads().into_iter().filter(|region| !writes.contains(region)).collect();
-                    writeln!(f, " {} -> {}", names(only_read), names(writes))?;
+                    let accesses = format!(" {} -> {}", names(only_read), names(writes));
+                    writeln!(f, "{}", accesses.trim_end())?;
                 }
             }
         }

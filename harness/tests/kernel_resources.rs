@@ -4,12 +4,14 @@
 //! Needs NVRTC of the version that the snapshot was made with, and no GPU. Without it the test says
 //! "skipped", and fails under `REQUIRE_NVRTC=1`. `UPDATE_GOLDEN=1` writes the snapshot anew.
 
+#[path = "common/golden.rs"]
+mod golden;
+
 use gpu_core::ModuleSource;
 use gpu_core::cuda::cache::KernelCache;
 use gpu_core::cuda::compile::{KernelResources, nvrtc_version, options, resources};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,13 +26,8 @@ fn kernels_take_what_the_snapshot_says() {
         Ok((major, minor)) => format!("{major}.{minor}"),
         Err(error) => return skip(&error.to_string()),
     };
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/resources.json");
-    let is_update = std::env::var_os("UPDATE_GOLDEN").is_some();
-    let golden = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(_) if is_update => String::new(),
-        Err(error) => panic!("{}: {error}; UPDATE_GOLDEN=1 writes it", path.display()),
-    };
+    let (path, is_update) = (golden::path("resources.json"), golden::is_update());
+    let golden = golden::read(&path);
     if !is_update && !golden.contains(&format!("\"nvrtc\": \"{version}\"")) {
         return skip(&format!("NVRTC is {version}, the snapshot was made with another version"));
     }

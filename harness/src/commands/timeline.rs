@@ -12,7 +12,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use gpu_core::model::{Profile, Span, Timeline, estimate};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceInfo, Schedule};
-use msm_gpu::{Bases, Msm, MsmConfig, MsmGroup, Strategy};
+use msm_gpu::{Bases, Msm, MsmConfig, MsmGroup, ResultMemory, Strategy, SyncPattern};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -33,9 +33,16 @@ pub struct TimelineArgs {
     /// Numbers of batches
     #[arg(long, value_delimiter = ',', default_value = "4")]
     pub batches: Vec<u32>,
-    /// Strategies
-    #[arg(long, value_delimiter = ',', default_value = "hard,deferred:2,deferred:3,on-device")]
-    pub strategy: Vec<Strategy>,
+    /// Strategies: hard, deferred:N, threaded:N, on-device; or graph:STRATEGY
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "hard,deferred:2,deferred:3,threaded:2,on-device,graph:deferred:2"
+    )]
+    pub strategy: Vec<SyncPattern>,
+    /// Where results arrive: pinned, pageable
+    #[arg(long, value_delimiter = ',', default_value = "pinned")]
+    pub results: Vec<ResultMemory>,
     /// Scalars
     #[arg(long, default_value_t = ScalarFlavour::Uniform)]
     pub scalars: ScalarFlavour,
@@ -67,6 +74,8 @@ struct Entry {
     log_n: u32,
     batches: u32,
     strategy: Strategy,
+    graph: bool,
+    result_memory: ResultMemory,
     window_bits: u32,
     scalars: String,
     is_right: bool,
@@ -79,6 +88,12 @@ struct Entry {
     /// Microseconds of each kind of operation in the median run, measured and predicted.
     op_us: BTreeMap<String, (f64, f64)>,
     spans: Vec<Span>,
+}
+
+impl Entry {
+    fn pattern(&self) -> SyncPattern {
+        SyncPattern { strategy: self.strategy, graph: self.graph }
+    }
 }
 
 /// What `--json` writes.
@@ -131,11 +146,15 @@ fn measure_size<G: MsmGroup>(
     let expected = known.product(&scalars);
     let bases = Bases::<G>::trusted(device, known.points())?;
     for batches in &args.batches {
-        for strategy in &args.strategy {
+        for (pattern, results) in args
+            .strategy
+            .iter()
+            .flat_map(|pattern| args.results.iter().map(move |results| (pattern, results)))
+        {
             let config = MsmConfig {
-                strategy: *strategy,
                 window_bits: args.window_bits,
-                ..MsmConfig::batches((*batches).min(count as u32))
+                result_memory: *results,
+                ..MsmConfig::batches((*batches).min(count as u32)).with_pattern(*pattern)
             };
             entries.push(measure(args, &bases, log_n, &config, &scalars, expected)?);
         }
@@ -170,6 +189,8 @@ fn measure<G: MsmGroup>(
         log_n,
         batches: plan.batch_count,
         strategy: plan.strategy,
+        graph: plan.graph,
+        result_memory: plan.result_memory,
         window_bits: plan.window_bits,
         scalars: args.scalars.to_string(),
         is_right,
@@ -204,7 +225,8 @@ fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> st
         "log n",
         "batches",
         "strategy",
-        "result",
+        "results",
+        "point",
         "wall, ms",
         "makespan, ms",
         "predicted",
@@ -222,7 +244,8 @@ fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> st
             entry.group.into(),
             entry.log_n.to_string(),
             entry.batches.to_string(),
-            entry.strategy.to_string(),
+            entry.pattern().to_string(),
+            entry.result_memory.to_string(),
             if entry.is_right { "right".into() } else { "WRONG".into() },
             ms(entry.wall_us_median),
             ms(measured.makespan_us) + mark,
@@ -241,8 +264,12 @@ fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> st
     )?;
     if args.ops {
         for entry in entries {
-            let (n, batches, strategy) = (entry.log_n, entry.batches, entry.strategy);
-            writeln!(out, "\n{} {} 2^{n}, {batches} batches, {strategy}, us:", entry.device, entry.group)?;
+            let (n, batches, pattern) = (entry.log_n, entry.batches, entry.pattern());
+            writeln!(
+                out,
+                "\n{} {} 2^{n}, {batches} batches, {pattern}, {} results, us:",
+                entry.device, entry.group, entry.result_memory
+            )?;
             for (name, (measured_us, predicted_us)) in &entry.op_us {
                 writeln!(out, "  {name:<28} {measured_us:>12.1} measured {predicted_us:>12.1} predicted")?;
             }
@@ -271,8 +298,32 @@ mod tests {
         assert_eq!(run(&args, &mut out).expect("a plan"), Judgement::Good);
         let text = String::from_utf8(out).expect("the report is text");
         assert_eq!(text.matches("right").count(), 2 * args.strategy.len(), "{text}");
-        for word in ["deferred:3", "on-device", "msm_accumulate_runs_g1", "predicted for NVIDIA H200"] {
+        for word in [
+            "deferred:3",
+            "threaded:2",
+            "graph(deferred:2)",
+            "on-device",
+            "msm_accumulate_runs_g1",
+            "predicted for NVIDIA H200",
+        ] {
             assert!(text.contains(word), "{word} in\n{text}");
         }
+    }
+
+    #[test]
+    fn pageable_results_make_a_deferred_wait_a_hard_one() {
+        let line = ["timeline", "--device", "sim", "--log-n", "8", "--batches", "4", "--runs", "1"];
+        let ways = ["--strategy", "hard,deferred:2", "--results", "pinned,pageable"];
+        let args = Line::parse_from([&line[..], &ways].concat()).args;
+        let opened = args.device.open(SimOptions::default()).expect("the simulated device");
+        let mut entries = Vec::new();
+        measure_size::<G1Projective>(&args, &opened.devices[0], 8, &mut entries).expect("a plan");
+        let idle = |entry: &Entry| entry.measured.idle_between_batches_us;
+        let [hard, hard_pageable, deferred, deferred_pageable] = &entries[..] else {
+            panic!("{} rows", entries.len())
+        };
+        assert!(idle(deferred) < idle(hard) / 2.0, "{} and {}", idle(deferred), idle(hard));
+        assert!(idle(deferred_pageable) > idle(hard) / 2.0, "{}", idle(deferred_pageable));
+        assert!(idle(hard_pageable) > idle(hard) / 2.0, "{}", idle(hard_pageable));
     }
 }
