@@ -10,6 +10,25 @@
 typedef Fr<1> Value;
 
 #define THREADS 256
+#define ALONE_MAX 32u   // terms of a row that one thread adds up by itself
+
+// A term of a row: coefficient * z[column].
+DEV Value term_value(u32 term, const u32* columns, const u32* factors, const Value* coefficients, const Value* z) {
+  return canonical(mul(load_field(&coefficients[factors[term]]), load_field(&z[columns[term]])));
+}
+
+// The sum of all lanes' values, in every lane.
+DEV Value warp_sum(Value sum) {
+  for (u32 distance = WARP_LANES / 2; distance > 0; distance /= 2) {
+    Value other;
+#pragma unroll
+    for (int k = 0; k < FrModulus::WORDS; k++) {
+      other.limb[k] = __shfl_xor_sync(WARP_ALL, sum.limb[k], distance);
+    }
+    sum = add(sum, other);
+  }
+  return sum;
+}
 
 // groth16_eval_rows: rows of A, B and C at an assignment, one thread per row and matrix (blockIdx.y).
 //   in   row_offsets  u32[3 * constraint_count + 1]  where the terms of each row start
@@ -22,30 +41,43 @@ typedef Fr<1> Value;
 //   law  values[m][k] = sum of coefficient * z[column] over the terms of row k of matrix m, for k < constraint_count;
 //        values[0][constraint_count + i] = z[i] for i < input_count (it keeps the inputs' polynomials independent);
 //        all others are 0
-//   cost per term: 8 B of indices, 64 B gathered mostly from cache, one product; bound by the longest row of a warp
+//   cost per term: 8 B of indices, 64 B gathered mostly from cache, one product; bound by memory latency. Circuits have
+//        a few rows of hundreds of terms: what a thread leaves of its row, its warp adds up together
 //   ref  [Gro16 sec 3.1], the inputs' rows [BCTV14 sec E.1]
 extern "C" __global__ void __launch_bounds__(THREADS)
 groth16_eval_rows(Value* __restrict__ values, const u32* __restrict__ row_offsets, const u32* __restrict__ columns,
                   const u32* __restrict__ factors, const Value* __restrict__ coefficients,
                   const Value* __restrict__ z, u32 n, u32 constraint_count, u32 input_count) {
   const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
+  const u32 lane = threadIdx.x % WARP_LANES;
   const u32 matrix = blockIdx.y;
-  if (row >= n) return;
+  const bool is_constraint = row < constraint_count;
+  const u64 stacked = (u64)matrix * constraint_count + row;
+  u32 term = is_constraint ? row_offsets[stacked] : 0;
+  const u32 end = is_constraint ? row_offsets[stacked + 1] : 0;
+  const u32 alone_end = min(end, term + ALONE_MAX);
   Value sum = Value::zero();
-  if (row < constraint_count) {
-    const u64 stacked = (u64)matrix * constraint_count + row;
-    const u32 end = row_offsets[stacked + 1];
-    for (u32 term = row_offsets[stacked]; term < end; term++) {
-      const Value coefficient = load_field(&coefficients[factors[term]]);
-      const Value product = canonical(mul(coefficient, load_field(&z[columns[term]])));
-      sum = add(sum, product);
+  for (; term < alone_end; term++) sum = add(sum, term_value(term, columns, factors, coefficients, z));
+  for (u32 long_rows = __ballot_sync(WARP_ALL, term < end); long_rows != 0;) {
+    const u32 owner = 31 - __clz(long_rows);
+    long_rows ^= 1u << owner;
+    const u32 first = __shfl_sync(WARP_ALL, term, owner);
+    const u32 last = __shfl_sync(WARP_ALL, end, owner);
+    COVER(groth16_long_row);
+    Value part = Value::zero();
+    for (u32 t = first + lane; t < last; t += WARP_LANES) {
+      part = add(part, term_value(t, columns, factors, coefficients, z));
     }
-  } else if (matrix == 0 && row - constraint_count < input_count) {
+    part = warp_sum(part);
+    if (lane == owner) sum = add(sum, part);
+  }
+  if (row >= n) return;
+  if (matrix == 0 && !is_constraint && row - constraint_count < input_count) {
     sum = load_field(&z[row - constraint_count]);
   }
   store_field(&values[(u64)matrix * n + row], sum);
 }
-EXPORT_KERNEL(groth16_eval_rows)
+EXPORT_COLLECTIVE(groth16_eval_rows)
 
 // groth16_check_rows: whether each constraint holds, one thread per row.
 //   in   values   Value[3][n]  of A, B and C, Montgomery

@@ -86,6 +86,12 @@ pub enum CacheError {
         /// What is wrong.
         reason: String,
     },
+    /// The key is another circuit's.
+    #[error("{}: the key of a circuit of other sizes", path.display())]
+    OtherCircuit {
+        /// The file's path.
+        path: PathBuf,
+    },
     /// The points are not a key's.
     #[error(transparent)]
     Key(#[from] KeyError),

@@ -1,6 +1,7 @@
 //! What can go wrong between a circuit and a proof.
 
 use crate::bellman::Section;
+use crate::cache::CacheError;
 use crate::r1cs::R1csError;
 use gpu_core::GpuError;
 use msm_gpu::{MsmError, PlanError};
@@ -73,6 +74,9 @@ pub enum ProveError {
     /// The key cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The key's file cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// A product has no plan.
     #[error(transparent)]
     Plan(#[from] PlanError),

@@ -16,7 +16,8 @@ use gpu_core::{Bindings, CheckedSchedule, Device, GpuError, Schedule, Trace, Wor
 use msm_gpu::DeviceLimits;
 use msm_gpu::fold::fold;
 use rayon::prelude::*;
-use std::panic::resume_unwind;
+use rayon::{Scope, join};
+use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use zeroize::Zeroize;
@@ -143,20 +144,18 @@ impl Prover {
         if timed {
             job.workspace().enable_timing()?;
         }
-        let sums = Mutex::new(Sums::default());
+        let (sums, blinding) = (Mutex::new(Sums::default()), Mutex::new(None));
         let refused = Mutex::new(None);
-        let steps = |op: &Op, views: HostViews<'_>| {
-            inner.host_step(op, views, assignment, &sums).map_err(|refusal| {
-                let step = GpuError::HostStep { step: op.name.to_string(), cause: refusal.to_string() };
-                *lock(&refused) = Some(refusal);
-                step
+        // What depends on r and s alone is computed while the device works, and a product is folded while others run.
+        let outcome = rayon::in_place_scope(|scope| {
+            scope.spawn(|_| *lock(&blinding) = Some(Blinding::new(&inner.key.points, r, s)));
+            job.workspace().run(&inner.bindings, &|op: &Op, views: HostViews<'_>| {
+                inner.host_step(op, views, assignment, scope, &sums).map_err(|refusal| {
+                    let step = GpuError::HostStep { step: op.name.to_string(), cause: refusal.to_string() };
+                    *lock(&refused) = Some(refusal);
+                    step
+                })
             })
-        };
-        // What depends on r and s alone is computed while the device works.
-        let (outcome, blinding) = std::thread::scope(|scope| {
-            let blinding = scope.spawn(|| Blinding::new(&inner.key.points, r, s));
-            let outcome = job.workspace().run(&inner.bindings, &steps);
-            (outcome, blinding.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
         let trace = match (outcome, into_inner(refused)) {
             (_, Some(refusal)) => {
@@ -168,6 +167,7 @@ impl Prover {
         };
         job.keep();
         let start = Instant::now();
+        let blinding = into_inner(blinding).expect("the scope has ended, and with it what it began");
         let proof = into_inner(sums).assemble(&inner.key.points, &blinding, r, s);
         let assemble_us = start.elapsed().as_secs_f64() * 1e6;
         let mut verify_us = None;
@@ -213,6 +213,17 @@ struct Sums {
 }
 
 impl Sums {
+    /// The sum of a product in G1.
+    fn g1(&mut self, product: Product) -> &mut G1Projective {
+        match product {
+            Product::A => &mut self.a,
+            Product::BG1 => &mut self.b_g1,
+            Product::L => &mut self.l,
+            Product::H => &mut self.h,
+            Product::BG2 => unreachable!("a product in G2"),
+        }
+    }
+
     /// A, B and C.
     ///
     /// ```text
@@ -223,8 +234,9 @@ impl Sums {
         let a = self.a + points.alpha_g1 + blinding.r_delta_g1;
         let b_g1 = self.b_g1 + points.beta_g1 + blinding.s_delta_g1;
         let b_g2 = self.b_g2 + points.beta_g2 + blinding.s_delta_g2;
-        let c = a * s + b_g1 * r - blinding.rs_delta_g1 + self.l + self.h;
-        Proof { a: a.into_affine(), b: b_g2.into_affine(), c: c.into_affine() }
+        let (s_a, (r_b, b)) = join(|| a * s, || join(|| b_g1 * r, || b_g2.into_affine()));
+        let c = s_a + r_b - blinding.rs_delta_g1 + self.l + self.h;
+        Proof { a: a.into_affine(), b, c: c.into_affine() }
     }
 }
 
@@ -249,12 +261,14 @@ impl Blinding {
 }
 
 impl Inner {
-    fn host_step(
-        &self,
+    /// Does what an operation asks of the host. Folding is left to other threads, until the end of `scope`.
+    fn host_step<'scope>(
+        &'scope self,
         op: &Op,
         mut views: HostViews<'_>,
         assignment: &[Fr],
-        sums: &Mutex<Sums>,
+        scope: &Scope<'scope>,
+        sums: &'scope Mutex<Sums>,
     ) -> Result<(), ProveError> {
         match op.name.as_ref() {
             STAGE_Z => {
@@ -283,13 +297,21 @@ impl Inner {
             other => {
                 let product = schedule::folded(other).expect("a proof's schedule has no other host step");
                 let plan = self.plan.product(product).expect("a product that is folded has points");
-                let rows_g1 = |views: &HostViews<'_>| fold::<G1Projective>(plan, views.read(0));
                 match product {
-                    Product::A => lock(sums).a += rows_g1(&views),
-                    Product::BG1 => lock(sums).b_g1 += rows_g1(&views),
-                    Product::BG2 => lock(sums).b_g2 += fold::<G2Projective>(plan, views.read(0)),
-                    Product::L => lock(sums).l += rows_g1(&views),
-                    Product::H => lock(sums).h += rows_g1(&views),
+                    Product::BG2 => {
+                        let rows = views.read(0).to_vec();
+                        scope.spawn(move |_| {
+                            let part = fold::<G2Projective>(plan, &rows);
+                            lock(sums).b_g2 += part;
+                        });
+                    }
+                    _ => {
+                        let rows = views.read(0).to_vec();
+                        scope.spawn(move |_| {
+                            let part = fold::<G1Projective>(plan, &rows);
+                            *lock(sums).g1(product) += part;
+                        });
+                    }
                 }
             }
         }
@@ -318,6 +340,11 @@ fn bind(key: &DeviceKey, plan: &ProofPlan) -> Bindings {
     })
 }
 
+thread_local! {
+    /// Turns that this thread has.
+    static TURNS: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Memory of proofs: what runs, up to a limit, and what waits to be used again.
 #[derive(Debug)]
 struct Jobs {
@@ -339,11 +366,16 @@ impl Jobs {
     }
 
     /// Waits for a turn, and takes memory: what an earlier proof left, or new.
+    ///
+    /// A thread of rayon's that waits for its own tasks may begin another proof meanwhile. That one does not wait, or it
+    /// might for the one below it: there can be more proofs at once than the limit says, by such ones.
     fn take(&self, make: impl FnOnce() -> gpu_core::Result<Workspace>) -> gpu_core::Result<Job<'_>> {
-        let may_not = |state: &mut JobsState| state.running >= self.jobs_max;
+        let is_nested = TURNS.get() > 0;
+        let may_not = |state: &mut JobsState| state.running >= self.jobs_max && !is_nested;
         let mut state =
             self.ended.wait_while(lock(&self.state), may_not).unwrap_or_else(PoisonError::into_inner);
         state.running += 1;
+        TURNS.set(TURNS.get() + 1);
         let idle = state.idle.pop();
         drop(state);
         let mut job = Job { jobs: self, workspace: idle, is_kept: false };
@@ -354,7 +386,7 @@ impl Jobs {
     }
 }
 
-/// A proof's turn. Ends with it, however the proof ends.
+/// A proof's turn. Ends with it, however the proof ends, and on the thread that it began on.
 struct Job<'a> {
     jobs: &'a Jobs,
     workspace: Option<Workspace>,
@@ -378,6 +410,7 @@ impl Drop for Job<'_> {
         let kept = self.workspace.take().filter(|_| self.is_kept);
         let mut state = lock(&self.jobs.state);
         state.running -= 1;
+        TURNS.set(TURNS.get() - 1);
         state.idle.extend(kept);
         drop(state);
         self.jobs.ended.notify_one();

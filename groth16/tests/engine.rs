@@ -12,6 +12,7 @@ use gpu_core::sim::{SimBackend, SimOptions};
 use gpu_core::{Device, GpuError};
 use groth16::{DeviceKey, Proof, ProveConfig, ProveError, Prover, R1cs, Trust, Upload};
 use msm_gpu::{MsmConfig, PlanError, Strategy};
+use rayon::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -78,6 +79,22 @@ fn threads_share_a_prover() {
             });
         }
     });
+}
+
+/// Proofs begun by the threads of a pool, which may begin one while they wait within another, all come to their end.
+#[test]
+fn a_pool_of_threads_does_not_wait_for_itself() {
+    let rng = &mut seeded("a_pool_of_threads");
+    let device = Device::sim(SimOptions::default());
+    let (key, assignment) = load(&device, &Circuit::random(rng, 20, 2, 15), rng);
+    let config = ProveConfig { jobs_max: 1, ..ProveConfig::default() };
+    let prover = Prover::with_key(key, &config).expect("a prover");
+    let (r, s) = (Fr::rand(rng), Fr::rand(rng));
+    let prove = || bytes(&prover.prove_with(&assignment, r, s).expect("a proof"));
+    let expected = prove();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("a pool");
+    let proofs: Vec<_> = pool.install(|| (0..6).into_par_iter().map(|_| prove()).collect());
+    assert!(proofs.iter().all(|proof| *proof == expected));
 }
 
 /// Each handle that is dropped while a proof runs leaves what the proof needs.

@@ -93,6 +93,26 @@ fn linear_constraints_only() {
     assert_equal_proofs("linear", &circuit, rng);
 }
 
+/// Rows of one term, of as many as a thread adds up alone, and of more, which the warp shares.
+#[test]
+fn rows_of_every_length() {
+    let rng = &mut seeded("rows_of_every_length");
+    let mut circuit = Circuit::random(rng, 40, 2, 90);
+    let z = circuit.assignment.clone();
+    let at = |terms: &[(Fr, usize)]| terms.iter().map(|(value, index)| *value * z[*index]).sum::<Fr>();
+    let lengths = [1, 31, 32, 33, 63, 64, 65, 96, 97, 500];
+    for (row, len) in lengths.into_iter().cycle().take(circuit.constraints.len()).enumerate() {
+        // A variable may occur in a row more than once.
+        let terms: Vec<_> = (0..len).map(|i| (Fr::rand(rng), (row + 7 * i) % z.len())).collect();
+        let [a, b, c] = &mut circuit.constraints[row];
+        *[&mut *a, &mut *b][row % 2] = terms;
+        *c = vec![(at(a) * at(b), 0)];
+    }
+    assert_equal_proofs("long rows", &circuit, rng);
+    let reached = |(word, count): &(String, u64)| word == "groth16_long_row" && *count > 0;
+    assert!(gpu_core::sim::coverage().iter().any(reached), "no warp shared a row");
+}
+
 /// Odd variables never occur in A and even ones never in B (but for the inputs' own rows in A).
 #[test]
 fn absent_variables() {

@@ -34,8 +34,8 @@ impl AtTau {
         let lagrange = domain.evaluate_all_lagrange_coefficients(tau);
         let mut columns = [(); 3].map(|()| vec![Fr::from(0); r1cs.variable_count()]);
         for (column, matrix) in columns.iter_mut().zip([r1cs.a(), r1cs.b(), r1cs.c()]) {
-            for row in 0..r1cs.constraint_count() {
-                matrix.row(row).for_each(|(variable, value)| column[variable] += value * lagrange[row]);
+            for (row, at_tau) in lagrange[..r1cs.constraint_count()].iter().enumerate() {
+                matrix.row(row).for_each(|(variable, value)| column[variable] += value * at_tau);
             }
         }
         let [mut a, b, c] = columns;

@@ -9,8 +9,11 @@ use bls12_381::{Bls12, Scalar};
 use gpu_core::schedule::{Action, Op};
 use gpu_core::{Device, Schedule, Trace};
 use groth16::prover::Report;
-use groth16::{DeviceKey, Proof, ProveConfig, ProveError, Prover, Shape, Trust};
+use groth16::{
+    CacheError, DeviceKey, KeyFile, PreparedKey, Proof, ProveConfig, ProveError, Prover, Shape, Trust,
+};
 use serde::Serialize;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -119,6 +122,8 @@ pub struct ProofRow {
     pub equals_arkworks: Option<bool>,
     /// Time to check the key and bring it to the device, in microseconds.
     pub key_us: f64,
+    /// Time to bring it to the device from a key file, its hash checked, in microseconds; `None` without one.
+    pub key_file_us: Option<f64>,
     /// Wall time of the proof, without verifying it, in microseconds: each run's, the first one's memory cold.
     pub prove_us: Vec<f64>,
     /// Time of arkworks on this host, in microseconds.
@@ -146,7 +151,7 @@ impl ProofRow {
 }
 
 /// How a proof is made and looked at.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ProveOptions {
     /// The prover's configuration.
     pub config: ProveConfig,
@@ -158,6 +163,8 @@ pub struct ProveOptions {
     pub runs: u32,
     /// Blinding numbers.
     pub blinding: (Fr, Fr),
+    /// A key file, written if it is not there: the key is loaded from it once more, and that one proves.
+    pub key_file: Option<PathBuf>,
 }
 
 /// Proves a problem on a device.
@@ -169,6 +176,13 @@ pub fn prove(device: &Device, problem: &Problem, options: &ProveOptions) -> Resu
     let start = Instant::now();
     let key = Arc::new(DeviceKey::new(device, &problem.key, &problem.r1cs, options.trust)?);
     let key_us = micros(start);
+    let (key, key_file_us) = match &options.key_file {
+        None => (key, None),
+        Some(path) => {
+            let (key, us) = key_from_file(device, problem, options.trust, path)?;
+            (Arc::new(key), Some(us))
+        }
+    };
     let prover = Prover::with_key(key.clone(), &options.config)?;
     let mut prove_us = Vec::new();
     let mut runs_agree = true;
@@ -211,6 +225,7 @@ pub fn prove(device: &Device, problem: &Problem, options: &ProveOptions) -> Resu
         runs_agree,
         equals_arkworks,
         key_us,
+        key_file_us,
         prove_us,
         arkworks_us,
         is_virtual: report.trace.is_virtual,
@@ -220,6 +235,26 @@ pub fn prove(device: &Device, problem: &Problem, options: &ProveOptions) -> Resu
         key_bytes: key.device_bytes(),
         run_bytes: schedule.bytes_in(gpu_core::Space::Device),
     })
+}
+
+/// The key from a file, written first if there is none, and the time that it takes, in microseconds.
+fn key_from_file(
+    device: &Device,
+    problem: &Problem,
+    trust: Trust,
+    path: &Path,
+) -> Result<(DeviceKey, f64), ProveError> {
+    if !path.exists() {
+        PreparedKey::new(&problem.key, &problem.r1cs, trust)?.write(path)?;
+    }
+    let start = Instant::now();
+    let file = KeyFile::open(path)?;
+    let key = file.key(trust)?;
+    if *key.shape() != Shape::of(&problem.r1cs) {
+        return Err(CacheError::OtherCircuit { path: path.into() }.into());
+    }
+    let key = key.load(device)?;
+    Ok((key, micros(start)))
 }
 
 /// Blinding numbers of a seed, the same on every device.

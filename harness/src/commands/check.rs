@@ -225,6 +225,7 @@ fn prove_circuits(
             compare: true,
             runs: 1,
             blinding: blinding(args.seed, circuit),
+            key_file: None,
         };
         proofs.extend(devices.iter().map(|device| match prove(device, &problem, &options) {
             Ok(row) => ProofOutcome::Made(Box::new(row)),
