@@ -1,7 +1,8 @@
 //! What a device must be able to do: the one trait under [`Device`](crate::Device).
 //!
-//! Raw and unsafe on purpose. Ownership, lifetimes and order belong to the callers ([`crate::buffer`], [`crate::run`]);
-//! a backend promises only to do what is asked, in stream order, and to name the operation when it cannot.
+//! Raw and unsafe on purpose. Ownership, lifetimes and order belong to the callers ([`crate::buffer`],
+//! [`crate::run`]); a backend promises only to do what is asked, in stream order, and to name the operation
+//! when it cannot.
 
 use crate::error::GpuError;
 use crate::kernel::{KernelEntry, ModuleSource};
@@ -90,8 +91,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// `ptr` came from [`alloc_device`](Self::alloc_device) of this backend, is freed once, and no queued operation uses it.
     unsafe fn free_device(&self, ptr: DevicePtr, bytes: u64);
 
-    /// Allocates page-locked host memory, aligned to 64 bytes, zeroed. `bytes` is not 0; `space` is one of the two
-    /// pinned ones.
+    /// Allocates page-locked host memory, aligned to 64 bytes, zeroed. `bytes` is not 0; `space` is one of
+    /// the two pinned ones.
     fn alloc_pinned(&self, name: &str, bytes: usize, space: Space) -> Result<*mut u8>;
 
     /// Frees page-locked host memory.
@@ -118,8 +119,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// As [`destroy_stream`](Self::destroy_stream).
     unsafe fn destroy_event(&self, event: RawEvent);
 
-    /// Queues a copy to the device. From pageable memory the source is read before the call returns, from pinned
-    /// memory when the copy executes.
+    /// Queues a copy to the device. From pageable memory the source is read before the call returns, from
+    /// pinned memory when the copy executes.
     ///
     /// # Safety
     /// `dst` holds `src.bytes`; both stay alive, and for pinned memory unchanged, until the copy has executed.
@@ -163,14 +164,16 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Blocks the host until everything queued on a stream has executed.
     fn sync_stream(&self, op: &str, stream: RawStream) -> Result<()>;
 
-    /// Microseconds between two recorded and reached events, on the device's clock. `None` where the device has no clock.
+    /// Microseconds between two recorded and reached events, on the device's clock. `None` where the device
+    /// has no clock.
     fn elapsed_us(&self, start: RawEvent, end: RawEvent) -> Result<Option<f64>>;
 
-    /// Compiles (or takes from the cache) and loads a module; returns its kernels in the order of `source.kernels`.
+    /// Compiles (or takes from the cache) and loads a module; returns its kernels in the order of
+    /// `source.kernels`.
     fn load(&self, source: &'static ModuleSource) -> Result<Vec<Kernel>, GpuError>;
 
-    /// Where this is a number, host threads of a schedule do not run at once: their operations are performed one by one on
-    /// the calling thread, in an order that the number decides.
+    /// Where this is a number, host threads of a schedule do not run at once: their operations are performed
+    /// one by one on the calling thread, in an order that the number decides.
     fn host_order_seed(&self) -> Option<u64> {
         None
     }
@@ -183,16 +186,17 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
 /// Operations that are captured once, and launched together as often as wanted.
 pub trait Graphs {
-    /// From now on, what the calling thread queues on the stream is kept and not executed, and so is what it queues on any
-    /// stream after a wait for a mark that was recorded on a stream so captured.
+    /// From now on, what the calling thread queues on the stream is kept and not executed, and so is what it
+    /// queues on any stream after a wait for a mark that was recorded on a stream so captured.
     fn begin_capture(&self, op: &str, stream: RawStream) -> Result<()>;
 
-    /// Ends the capture that began on the stream, also one in which something failed, and makes the graph. By then the
-    /// stream waits for all others that have joined.
+    /// Ends the capture that began on the stream, also one in which something failed, and makes the graph. By
+    /// then the stream waits for all others that have joined.
     fn end_capture(&self, op: &str, stream: RawStream) -> Result<RawGraph>;
 
-    /// Makes the recording of an event, on a stream that is being captured, a part of the graph, so that the event can be
-    /// timed after each launch. A plain [`record`](Backend::record) there marks a place in the capture, and no time.
+    /// Makes the recording of an event, on a stream that is being captured, a part of the graph, so that the
+    /// event can be timed after each launch. A plain [`record`](Backend::record) there marks a place in the
+    /// capture, and no time.
     fn record_in_graph(&self, stream: RawStream, event: RawEvent) -> Result<()>;
 
     /// Queues a graph on a stream.

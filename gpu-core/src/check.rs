@@ -3,11 +3,11 @@
 //! Pure: it looks at a [`Schedule`] and at no device. The agents are the host threads, each in program order,
 //! and the streams. Order between them is kept in vector clocks, by these rules:
 //!
-//! * an operation on a stream starts after its host thread has issued it, so after every earlier host step and
-//!   host wait of that thread;
+//! * an operation on a stream starts after its host thread has issued it, so after every earlier host step
+//!   and host wait of that thread;
 //! * operations on one stream run one after another, in the order of issue;
-//! * what follows an [`Await`](Action::Await) comes after what precedes the flag's [`Signal`](Action::Signal),
-//!   and nothing else orders two host threads;
+//! * what follows an [`Await`](Action::Await) comes after what precedes the flag's
+//!   [`Signal`](Action::Signal), and nothing else orders two host threads;
 //! * a [`Wait`](Action::Wait) or [`HostWait`](Action::HostWait) is bound to the event's last
 //!   [`Record`](Action::Record) before it, as CUDA binds it at the call; recording the event again later
 //!   changes nothing for it;
@@ -18,10 +18,10 @@
 //! * a copy of no bytes does nothing, and so orders nothing.
 //!
 //! Nothing is taken for ordered because it would usually take longer. Operations are looked at in an order in
-//! which the host threads can issue them: that of the list, where the list is one. Every edge points forward in
-//! it, so two operations race exactly if the earlier is not ordered before the later. Where order between host
-//! threads decides which mark a wait is bound to, or what comes first on a stream, it has to be there: its lack
-//! is a hazard of its own, and then what else is reported holds for one of the possible orders.
+//! which the host threads can issue them: that of the list, where the list is one. Every edge points forward
+//! in it, so two operations race exactly if the earlier is not ordered before the later. Where order between
+//! host threads decides which mark a wait is bound to, or what comes first on a stream, it has to be there:
+//! its lack is a hazard of its own, and then what else is reported holds for one of the possible orders.
 
 use crate::error::GpuError;
 use crate::schedule::{Action, Arg, BufferId, MAIN, Op, Region, Schedule, Space};
@@ -54,8 +54,8 @@ pub enum HazardKind {
     Uncollected,
     /// Two host steps of the same name read the same bytes of one download: a result is folded twice.
     CollectedTwice,
-    /// Two host threads record an event, or one records and one waits for it, in no order: which mark the wait
-    /// is bound to is left to chance.
+    /// Two host threads record an event, or one records and one waits for it, in no order: which mark the
+    /// wait is bound to is left to chance.
     UnorderedMark,
     /// Two host threads issue operations on one stream in no order: which runs first is left to chance.
     UnorderedIssue,
@@ -404,8 +404,8 @@ fn declared(op: &Op) -> Vec<(Region, bool)> {
     all
 }
 
-/// For each agent, how much of the order of issue is known to have executed on it: everything of it before that
-/// rank. Agents are the host threads, then the streams.
+/// For each agent, how much of the order of issue is known to have executed on it: everything of it before
+/// that rank. Agents are the host threads, then the streams.
 #[derive(Debug, Clone)]
 struct Clock(Vec<u32>);
 

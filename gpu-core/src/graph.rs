@@ -1,9 +1,10 @@
-//! A schedule as graphs: what a host thread queues between two host operations is captured once, and launched again by
-//! one call in every run.
+//! A schedule as graphs: what a host thread queues between two host operations is captured once, and launched
+//! again by one call in every run.
 //!
-//! All graphs are launched on one stream, so they run one after another. Inside a graph streams and events order as they
-//! do outside; a wait for a mark of an earlier graph has nothing left to do, and a host wait waits for the end of the graph
-//! that holds its mark. So every order that the checker relied on is kept, and more is added.
+//! All graphs are launched on one stream, so they run one after another. Inside a graph streams and events
+//! order as they do outside; a wait for a mark of an earlier graph has nothing left to do, and a host wait
+//! waits for the end of the graph that holds its mark. So every order that the checker relied on is kept, and
+//! more is added.
 
 use crate::Result;
 use crate::backend::{DevicePtr, RawGraph};
@@ -24,8 +25,8 @@ struct Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         if let Some(graphs) = self.device.backend().graphs() {
-            // SAFETY: ours, dropped once. `Workspace::run` drains the stream of the launches before it returns, and nobody
-            // drops a graph during a run.
+            // SAFETY: ours, dropped once. `Workspace::run` drains the stream of the launches before it
+            // returns, and nobody drops a graph during a run.
             unsafe { graphs.destroy_graph(self.raw) }
         }
     }
@@ -46,7 +47,8 @@ pub(crate) struct GraphRun {
     fork: Event,
     /// The end of each segment's last launch.
     done: Vec<Event>,
-    /// Held while a segment is captured or launched, so that captures of two host threads never share a stream.
+    /// Held while a segment is captured or launched, so that captures of two host threads never share a
+    /// stream.
     captured: Mutex<Vec<Option<Graph>>>,
     /// What the graphs were captured with: addresses are part of them.
     resident: Vec<DevicePtr>,
@@ -127,9 +129,9 @@ impl GraphRun {
             empty => empty.insert(self.capture(running, segment)?),
         };
         let name = self.name(running.schedule, segment);
-        // SAFETY: as for each operation in it: the checked schedule orders all accesses, and the order of graphs adds to
-        // that; the memory is the workspace's, or bound at the addresses that it was captured with (`prepare`), and outlives
-        // the run, which drains this stream before it returns.
+        // SAFETY: as for each operation in it: the checked schedule orders all accesses, and the order of
+        // graphs adds to that; the memory is the workspace's, or bound at the addresses that it was captured
+        // with (`prepare`), and outlives the run, which drains this stream before it returns.
         unsafe { graphs.launch_graph(&name, self.origin.raw(), graph.raw)? };
         self.done[segment].record(&self.origin)
     }

@@ -3,8 +3,8 @@
 //!
 //! A discrete-event model of the host threads, a compute engine, and a copy engine each way. Streams are
 //! queues; an engine takes what is ready first. It leaves out what no profile can know: kernels of different
-//! streams share no engine (small ones overlap on a real device), copies do not slow kernels down, host threads
-//! do not slow each other down, clocks do not move.
+//! streams share no engine (small ones overlap on a real device), copies do not slow kernels down, host
+//! threads do not slow each other down, clocks do not move.
 
 use crate::check::issue_order;
 use crate::schedule::{Action, Launch, MAIN, Op, Region, Schedule, Space};
@@ -45,11 +45,11 @@ pub struct Profile {
     pub launch_us: f64,
     /// Host time to queue a copy.
     pub copy_issue_us: f64,
-    /// Host time to record an event, to queue a wait for one, or to see that one has been reached; and the same of
-    /// a flag.
+    /// Host time to record an event, to queue a wait for one, or to see that one has been reached; and the
+    /// same of a flag.
     pub event_us: f64,
-    /// Host time from the moment that a mark is reached, or a flag signalled, until a host thread that waits for it
-    /// goes on.
+    /// Host time from the moment that a mark is reached, or a flag signalled, until a host thread that waits
+    /// for it goes on.
     pub host_wait_us: f64,
     /// Device time of an empty kernel, the gap to the next one included.
     pub kernel_min_us: f64,
@@ -232,8 +232,8 @@ struct Model<'a> {
     profile: &'a Profile,
     hosts: Vec<Host>,
     queues: Vec<Queue>,
-    /// For each stream, what has still to be queued on it. Queued in this order, whichever thread is first: two
-    /// threads that queue in no order are a hazard, and any order will do.
+    /// For each stream, what has still to be queued on it. Queued in this order, whichever thread is first:
+    /// two threads that queue in no order are a hazard, and any order will do.
     to_queue: Vec<VecDeque<usize>>,
     engine_free_us: [f64; 3],
     /// For each wait, the record or the signal that it waits for, if there is one.
@@ -457,9 +457,9 @@ pub struct Timeline {
     /// Time without a kernel between the last kernel of a batch and the first of the next batch, over all
     /// batches.
     pub idle_between_batches_us: f64,
-    /// Time in which the first host thread, which queues the work, waits: for the device, or for another thread. A
-    /// copy that blocks counts from the end of the last host operation before it, since a trace does not hold the
-    /// moment of its call: the queueing of what lies between is counted with it.
+    /// Time in which the first host thread, which queues the work, waits: for the device, or for another
+    /// thread. A copy that blocks counts from the end of the last host operation before it, since a trace
+    /// does not hold the moment of its call: the queueing of what lies between is counted with it.
     pub host_blocked_us: f64,
 }
 

@@ -1,8 +1,8 @@
 //! The runner: performs a checked schedule on a device, and traces what ran.
 //!
-//! Each host thread of the schedule is a thread: the first is the one that calls, the others live as long as the
-//! run. On a device with a [seed for their order](crate::backend::Backend::host_order_seed), the simulated one, they
-//! take turns on the calling thread instead, so that a run with several can be repeated.
+//! Each host thread of the schedule is a thread: the first is the one that calls, the others live as long as
+//! the run. On a device with a [seed for their order](crate::backend::Backend::host_order_seed), the
+//! simulated one, they take turns on the calling thread instead, so that a run with several can be repeated.
 
 use crate::Result;
 use crate::backend::{DevicePtr, HostSpan, Kernel, LaunchArg, RawEvent, RawStream};
@@ -81,8 +81,8 @@ impl HostViews<'_> {
     }
 }
 
-/// Code behind the host steps of a schedule: told the operation, handed its views. Steps of different host threads run at
-/// the same time.
+/// Code behind the host steps of a schedule: told the operation, handed its views. Steps of different host
+/// threads run at the same time.
 pub type HostSteps<'a> = dyn Fn(&Op, HostViews<'_>) -> Result<()> + Sync + 'a;
 
 /// When each operation ran. Its operations are those of the schedule, in the same order.
@@ -103,7 +103,8 @@ enum Memory {
     Resident,
 }
 
-/// The memory, streams and events of one schedule on one device, kept between runs so that a warm run allocates nothing.
+/// The memory, streams and events of one schedule on one device, kept between runs so that a warm run
+/// allocates nothing.
 pub struct Workspace {
     device: Device,
     schedule: Arc<CheckedSchedule>,
@@ -122,8 +123,9 @@ impl fmt::Debug for Workspace {
 }
 
 impl Workspace {
-    /// Allocates everything that the schedule declares, and checks every launch against its kernel's signature and the
-    /// device's limits. Nothing can be left half allocated: an error releases what was taken.
+    /// Allocates everything that the schedule declares, and checks every launch against its kernel's
+    /// signature and the device's limits. Nothing can be left half allocated: an error releases what was
+    /// taken.
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`], [`GpuError::Launch`], [`GpuError::Incomplete`] for a kernel of a module that is not loaded
@@ -163,10 +165,10 @@ impl Workspace {
         Ok(())
     }
 
-    /// From now on, what a host thread queues between two host operations is one graph: captured in the first run, launched
-    /// by one call in each. All graphs are launched on one stream, so they run one after another, and a host wait waits for
-    /// the end of the graph that holds its mark. Where the device [has no graphs](crate::backend::Backend::graphs), runs
-    /// stay as they are.
+    /// From now on, what a host thread queues between two host operations is one graph: captured in the first
+    /// run, launched by one call in each. All graphs are launched on one stream, so they run one after
+    /// another, and a host wait waits for the end of the graph that holds its mark. Where the device
+    /// [has no graphs](crate::backend::Backend::graphs), runs stay as they are.
     ///
     /// # Errors
     /// [`GpuError::Incomplete`] for a copy from or to pageable memory, which needs the host; [`GpuError::Driver`].
@@ -207,7 +209,8 @@ impl Workspace {
             gate: Gate::new(self.schedule().flags.len()),
             start,
         };
-        // Unchecked schedules, whose host steps may be handed overlapping views, never run on several threads.
+        // Unchecked schedules, whose host steps may be handed overlapping views, never run on several
+        // threads.
         let seed = self.device.backend().host_order_seed();
         let seed = if self.schedule.is_simulation_only() { Some(seed.unwrap_or(0)) } else { seed };
         let ended = catch_unwind(AssertUnwindSafe(|| match seed {
@@ -215,7 +218,8 @@ impl Workspace {
             None => running.run_threads(steps),
         }));
         let mut outcome = running.gate.into_outcome();
-        // Drain every stream, also after an error: memory is released only when nothing can touch it any more.
+        // Drain every stream, also after an error: memory is released only when nothing can touch it any
+        // more.
         let own = self.streams.iter().zip(&self.schedule().streams);
         let graphs = self.graphs.iter().map(|graphs| (graphs.stream(), "graphs"));
         for (stream, name) in own.map(|(stream, name)| (stream, name.as_str())).chain(graphs) {
@@ -317,8 +321,9 @@ pub(crate) enum Place {
     Host(HostSpan),
 }
 
-// SAFETY: an address, which says nothing about who may use it. It is of memory of a workspace that is borrowed exclusively
-// for the run; whoever goes through it argues for that there (`Running::views`, and the copies in `Running::perform`).
+// SAFETY: an address, which says nothing about who may use it. It is of memory of a workspace that is
+// borrowed exclusively for the run; whoever goes through it argues for that there (`Running::views`, and the
+// copies in `Running::queue`).
 unsafe impl Send for Place {}
 // SAFETY: as above.
 unsafe impl Sync for Place {}
@@ -411,7 +416,8 @@ pub(crate) struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Each host thread is a thread; the first is the calling one. Gives the time of every operation on its host thread.
+    /// Each host thread is a thread; the first is the calling one. Gives the time of every operation on its
+    /// host thread.
     fn run_threads(&self, steps: &HostSteps<'_>) -> Vec<Span> {
         let mut spans = vec![Span::default(); self.schedule.ops.len()];
         std::thread::scope(|scope| {
@@ -566,8 +572,8 @@ impl Running<'_> {
             Action::Upload { stream, src, dst } if src.bytes > 0 => {
                 let (stream, dst, src) =
                     (self.raw_stream(*stream), self.device_ptr(dst), self.host_span(src));
-                // SAFETY: the checked schedule has equal lengths and orders all accesses; the memory outlives `run`, which
-                // drains the streams before it returns.
+                // SAFETY: the checked schedule has equal lengths and orders all accesses; the memory outlives
+                // `run`, which drains the streams before it returns.
                 unsafe { backend.upload(name, stream, dst, src) }
             }
             Action::Download { stream, src, dst } if src.bytes > 0 => {
@@ -611,12 +617,13 @@ impl Running<'_> {
                 Arg::U64(value) => LaunchArg::U64(*value),
             })
             .collect();
-        // SAFETY: `new` matched the arguments with the kernel's signature and the grid with the device's limits; regions lie
-        // in live buffers; the checked schedule orders all accesses.
+        // SAFETY: `new` matched the arguments with the kernel's signature and the grid with the device's
+        // limits; regions lie in live buffers; the checked schedule orders all accesses.
         unsafe { self.device.backend().launch(name, stream, kernel, launch.grid, launch.block, &args) }
     }
 
-    /// Views of the declared regions. A checked schedule has no two views of one step that overlap with one writing.
+    /// Views of the declared regions. A checked schedule has no two views of one step that overlap with one
+    /// writing.
     fn views(&self, reads: &[Region], writes: &[Region]) -> HostViews<'_> {
         for (i, write) in writes.iter().enumerate() {
             let clash = reads.iter().chain(&writes[i + 1..]).find(|other| other.overlaps(write));
@@ -627,13 +634,14 @@ impl Running<'_> {
         }
         let reads = reads.iter().map(|region| self.host_span(region)).collect::<Vec<_>>();
         let writes = writes.iter().map(|region| self.host_span(region)).collect::<Vec<_>>();
-        // SAFETY: each span lies in a buffer of the workspace, which is borrowed exclusively for the run and makes no other
-        // reference to its bytes meanwhile; a step gives its views up before it returns. Within the step, written spans
-        // overlap no other span (asserted). Steps of other host threads that touch these bytes are ordered before or after
-        // this one by flags, whose lock makes what was written visible: the checked schedule has no race, and unchecked
-        // ones run on one thread, a step at a time (`run`). What the device does to these bytes meanwhile is ordered by the
-        // checked schedule too (on the simulated device, which alone runs unchecked ones, operations run on the thread that
-        // calls the backend, so never while a step runs).
+        // SAFETY: each span lies in a buffer of the workspace, which is borrowed exclusively for the run and
+        // makes no other reference to its bytes meanwhile; a step gives its views up before it returns.
+        // Within the step, written spans overlap no other span (asserted). Steps of other host threads that
+        // touch these bytes are ordered before or after this one by flags, whose lock makes what was written
+        // visible: the checked schedule has no race, and unchecked ones run on one thread, a step at a time
+        // (`run`). What the device does to these bytes meanwhile is ordered by the checked schedule too (on
+        // the simulated device, which alone runs unchecked ones, operations run on the thread that calls the
+        // backend, so never while a step runs).
         unsafe {
             HostViews {
                 reads: reads.iter().map(|span| std::slice::from_raw_parts(span.ptr, span.bytes)).collect(),

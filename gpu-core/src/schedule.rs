@@ -31,11 +31,13 @@ pub enum Space {
     Device,
     /// Device memory that the caller owns and binds (resident bases).
     Resident,
-    /// Page-locked host memory that the host writes and the device reads: an upload reads it when it *executes*.
+    /// Page-locked host memory that the host writes and the device reads: an upload reads it when it
+    /// *executes*.
     PinnedUpload,
     /// Page-locked host memory that the device writes and the host reads.
     PinnedDownload,
-    /// Ordinary host memory: an upload reads it before the call returns, a download blocks the host until it is done.
+    /// Ordinary host memory: an upload reads it before the call returns, a download blocks the host until it
+    /// is done.
     Pageable,
 }
 
@@ -160,15 +162,16 @@ pub enum Action {
         /// What is launched.
         launch: Launch,
     },
-    /// Marks a point of a stream: an event's mark is made by the call, and reached when the stream gets there.
+    /// Marks a point of a stream: an event's mark is made by the call, and reached when the stream gets
+    /// there.
     Record {
         /// Stream.
         stream: StreamId,
         /// Event that the mark is kept in.
         event: EventId,
     },
-    /// What is queued on the stream from here on starts after the event's mark, the last one recorded when the host
-    /// issues this.
+    /// What is queued on the stream from here on starts after the event's mark, the last one recorded when
+    /// the host issues this.
     Wait {
         /// Stream that waits.
         stream: StreamId,
@@ -180,7 +183,8 @@ pub enum Action {
         /// Event waited for.
         event: EventId,
     },
-    /// Host code that is handed views of exactly these regions. The operation's name tells the runner which step.
+    /// Host code that is handed views of exactly these regions. The operation's name tells the runner which
+    /// step.
     HostStep {
         /// Host bytes read.
         reads: Vec<Region>,
@@ -268,8 +272,8 @@ impl Op {
 
 /// Operations, and the memory, streams, events, host threads and flags that they name.
 ///
-/// Each host thread issues or performs its own operations in the order of the list; what orders those of different threads
-/// is flags alone.
+/// Each host thread issues or performs its own operations in the order of the list; what orders those of
+/// different threads is flags alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Schedule {
     /// What it computes, with its parameters.
@@ -365,8 +369,9 @@ impl Schedule {
         self.buffers.iter().filter(|buffer| buffer.space == space).map(|buffer| buffer.bytes).sum()
     }
 
-    /// A region as a reader names it: the buffer, and the range where it is not the whole. Names in a malformed
-    /// schedule that stand for nothing are given by number, here and below: a report on one must be printable.
+    /// A region as a reader names it: the buffer, and the range where it is not the whole. Names in a
+    /// malformed schedule that stand for nothing are given by number, here and below: a report on one must be
+    /// printable.
     pub fn region_name(&self, region: &Region) -> String {
         match self.buffers.get(region.buffer.0 as usize) {
             Some(buffer) if region.offset == 0 && region.bytes == buffer.bytes => buffer.name.clone(),
@@ -399,7 +404,8 @@ impl Schedule {
         self.flags.get(flag.0 as usize).map_or_else(unknown, |name| name.as_str().into())
     }
 
-    /// Where an operation runs: its stream, with the host thread that issues it where that is not the first; or its thread.
+    /// Where an operation runs: its stream, with the host thread that issues it where that is not the first;
+    /// or its thread.
     pub fn place_name(&self, op: &Op) -> Cow<'_, str> {
         match op.stream() {
             Some(stream) if op.thread == MAIN => self.stream_name(stream),

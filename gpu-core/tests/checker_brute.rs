@@ -1,13 +1,13 @@
 //! The checker against brute force, on random small schedules.
 //!
-//! The executor below knows nothing of clocks. It has host threads that issue their parts of the list in order,
-//! and streams that are queues. Its state is how far each of them is; a step lets a host thread issue its next
-//! operation, or a stream execute the head of its queue, where flags and the rules of CUDA allow it. An access
-//! happens as its operation executes (the read of a pageable upload, as it is issued). Two accesses to a byte,
-//! one a write, *race* if some reachable state has the later one done and the earlier one not, by one order in
-//! which everything can be issued. The other order is always possible, since that one is legal: so this says the
-//! same as "two legal orders of execution disagree about them". All reachable states are visited, and so all
-//! legal interleavings.
+//! The executor below knows nothing of clocks. It has host threads that issue their parts of the list in
+//! order, and streams that are queues. Its state is how far each of them is; a step lets a host thread issue
+//! its next operation, or a stream execute the head of its queue, where flags and the rules of CUDA allow it.
+//! An access happens as its operation executes (the read of a pageable upload, as it is issued). Two accesses
+//! to a byte, one a write, *race* if some reachable state has the later one done and the earlier one not, by
+//! one order in which everything can be issued. The other order is always possible, since that one is legal:
+//! so this says the same as "two legal orders of execution disagree about them". All reachable states are
+//! visited, and so all legal interleavings.
 //!
 //! That is so where the order of calls of two host threads decides neither which mark a wait is bound to, nor
 //! what comes first on a stream. Where it does, the comparison ends with that: the checker has to say so.
@@ -47,6 +47,9 @@ const THREADS: u32 = 2;
 /// An access to one byte: buffer, byte, whether it writes, whether it happens as the host issues the
 /// operation.
 type Touch = (u32, u64, bool, bool);
+
+/// Pairs of positions: the earlier one, the later one.
+type Pairs = BTreeSet<(usize, usize)>;
 
 /// Half of the regions are whole buffers, so that accesses meet; a few are empty.
 fn region(buffers: &'static [u32]) -> impl Strategy<Value = Region> {
@@ -184,8 +187,8 @@ struct Executor<'a> {
     ops: &'a [Op],
     /// Operations of each host thread, in order.
     threads: Vec<Vec<usize>>,
-    /// All operations in an order in which they can be issued, of those that can come next always the first; short
-    /// where host threads wait for each other.
+    /// All operations in an order in which they can be issued, of those that can come next always the first;
+    /// short where host threads wait for each other.
     order: Vec<usize>,
     /// Where each operation is in that order.
     rank: Vec<usize>,
@@ -335,9 +338,9 @@ impl<'a> Executor<'a> {
         (0..order.len()).flat_map(move |later| (0..later).map(move |earlier| (order[earlier], order[later])))
     }
 
-    /// Pairs of calls on one stream, and pairs of calls about one event of which one records it, that host threads
-    /// can make in either order. Only flags order calls: what a host wait waits for is what is asked.
-    fn unordered_calls(&self) -> (BTreeSet<(usize, usize)>, BTreeSet<(usize, usize)>) {
+    /// Pairs of calls on one stream, and pairs of calls about one event of which one records it, that host
+    /// threads can make in either order. Only flags order calls: what a host wait waits for is what is asked.
+    fn unordered_calls(&self) -> (Pairs, Pairs) {
         let (mut issues, mut marks) = (BTreeSet::new(), BTreeSet::new());
         let event = |op: usize| match self.ops[op].action {
             Action::Record { event, .. } => Some((event, true)),
@@ -555,8 +558,8 @@ fn host_threads_agree(
     if again > 0 {
         return Ok(false);
     }
-    // Of several pairs the checker may name only one of a chain. And once it has taken one of two operations for the
-    // first on a stream, it takes for ordered what that would order.
+    // Of several pairs the checker may name only one of a chain. And once it has taken one of two operations
+    // for the first on a stream, it takes for ordered what that would order.
     let (issues, marks) = executor.unordered_calls();
     for (kind, found) in [(UnorderedIssue, &issues), (UnorderedMark, &marks)] {
         let reported = pairs(kind);

@@ -1,5 +1,5 @@
-//! The checker on schedules of several host threads: each kind of hazard with its exact words, and the batch loop
-//! with a collector thread, whole and with each of its flags missing.
+//! The checker on schedules of several host threads: each kind of hazard with its exact words, and the batch
+//! loop with a collector thread, whole and with each of its flags missing.
 
 use gpu_core::check::{HazardKind, Report, check};
 use gpu_core::model::{Profile, estimate};

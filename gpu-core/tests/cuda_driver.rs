@@ -219,8 +219,8 @@ fn any_thread_can_call() {
 const BATCHES: u32 = 5;
 const SLOTS: u32 = 2;
 
-/// Numbers go to the device on one stream, are copied to the host on another, and filled over on a third. The host
-/// stages and collects, two batches late; or a thread of its own collects.
+/// Numbers go to the device on one stream, are copied to the host on another, and filled over on a third. The
+/// host stages and collects, two batches late; or a thread of its own collects.
 fn relay(by_thread: bool) -> Schedule {
     let mut s = Schedule::new("relay");
     let (up, work, down) = (s.stream("up"), s.stream("work"), s.stream("down"));

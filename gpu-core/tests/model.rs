@@ -343,8 +343,8 @@ fn profiles_that_no_device_has_are_refused() {
     assert!(unknown.to_string().starts_with("device profile: unknown field `remarks`"), "{unknown}");
 }
 
-/// Kernel, download and fold for each of four batches, with two slots, a fold that takes longer than the kernel, and a
-/// thread of its own for the folds, or not.
+/// Kernel, download and fold for each of four batches, with two slots, a fold that takes longer than the
+/// kernel, and a thread of its own for the folds, or not.
 fn folded(by_thread: bool) -> Schedule {
     let mut s = Schedule::new("folded");
     let slots = [0, 1].map(|slot| s.buffer(format!("slot[{slot}]"), Space::PinnedDownload, 8));
@@ -420,8 +420,8 @@ fn a_collector_takes_the_folds_from_the_thread_that_queues() {
     };
     let (alone, together) = (timeline(false), timeline(true));
     assert!(together.makespan_us < alone.makespan_us, "{together:?}\n{alone:?}");
-    // With a fold longer than a kernel the ring is full in the end: then the thread that queues waits for the collector,
-    // but not for as long as it would wait and fold.
+    // With a fold longer than a kernel the ring is full in the end: then the thread that queues waits for the
+    // collector, but not for as long as it would wait and fold.
     let folds_us = 4.0 * 30.0;
     let (waits_us, occupied_us) = (together.host_blocked_us, alone.host_blocked_us + folds_us);
     assert!(0.0 < waits_us && waits_us < occupied_us, "{together:?}\n{alone:?}");

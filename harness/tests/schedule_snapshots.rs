@@ -1,5 +1,5 @@
-//! Schedules as tables that a person has read, in `golden/schedules`: a change of a strategy, or of the kernels of a
-//! batch, shows what it does to them in the review of that change.
+//! Schedules as tables that a person has read, in `golden/schedules`: a change of a strategy, or of the
+//! kernels of a batch, shows what it does to them in the review of that change.
 //!
 //! `UPDATE_GOLDEN=1` writes them anew. A pattern with graphs has the table of its strategy: graphs change how a schedule
 //! runs, not what it is.

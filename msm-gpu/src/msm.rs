@@ -13,7 +13,8 @@ use rayon::prelude::*;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Scalars that one thread copies at a time: one core alone fills page-locked memory ten times slower than it goes up.
+/// Scalars that one thread copies at a time: one core alone fills page-locked memory ten times slower than it
+/// goes up.
 const STAGE_PART: usize = 1 << 14;
 
 /// What can go wrong in an MSM.
@@ -115,7 +116,8 @@ impl<G: MsmGroup> Bases<G> {
         }
     }
 
-    /// Uploads points that are known to be in the group. With others the product is undefined, though nothing worse.
+    /// Uploads points that are known to be in the group. With others the product is undefined, though nothing
+    /// worse.
     ///
     /// # Errors
     /// [`MsmError::Gpu`].
@@ -139,7 +141,8 @@ impl<G: MsmGroup> Bases<G> {
     }
 }
 
-/// Products over fixed bases: plan, schedule and memory are made once, and [`run`](Self::run) allocates nothing.
+/// Products over fixed bases: plan, schedule and memory are made once, and [`run`](Self::run) allocates
+/// nothing.
 #[derive(Debug)]
 pub struct Msm<G: MsmGroup, S: Scalar = Fr> {
     plan: MsmPlan,
@@ -160,7 +163,8 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
         Self::with_schedule(bases, plan, CheckedSchedule::new(schedule::build(&plan))?)
     }
 
-    /// As [`new`](Self::new), with a schedule that is not the plan's own: how the harness runs what it has changed.
+    /// As [`new`](Self::new), with a schedule that is not the plan's own: how the harness runs what it has
+    /// changed.
     ///
     /// # Errors
     /// [`MsmError::Gpu`].

@@ -1,4 +1,5 @@
-//! The plan: sizes, windows and bytes of an MSM, from a pure function. The run never asks the driver how much is left.
+//! The plan: sizes, windows and bytes of an MSM, from a pure function. The run never asks the driver how much
+//! is left.
 
 use gpu_core::Device;
 use serde::Serialize;
@@ -85,8 +86,8 @@ pub enum Strategy {
         /// Result slots, at least 2.
         buffers: u32,
     },
-    /// Leaves the waiting and the folding to a host thread of its own: the one that queues the work waits for nothing but
-    /// a free slot.
+    /// Leaves the waiting and the folding to a host thread of its own: the one that queues the work waits for
+    /// nothing but a free slot.
     Threaded {
         /// Result slots, at least 2.
         buffers: u32,
@@ -176,8 +177,8 @@ pub enum ResultMemory {
     /// Page-locked memory: a download is queued, and the host goes on.
     #[default]
     Pinned,
-    /// Ordinary memory: a download blocks the host until it is done, so that every strategy is [`Strategy::Hard`] under
-    /// another name. For comparison.
+    /// Ordinary memory: a download blocks the host until it is done, so that every strategy is
+    /// [`Strategy::Hard`] under another name. For comparison.
     Pageable,
 }
 
@@ -443,8 +444,8 @@ impl MsmPlan {
         let partials =
             entries / (u64::from(entries_per_thread) * u64::from(window_count) * u64::from(bucket_count));
         let merge_partials_max = (4 * partials).max(8) as u32;
-        // A quarter of the device's threads: each holds a point in registers. Lines are at most 64 threads wide, rows
-        // and columns alike.
+        // A quarter of the device's threads: each holds a point in registers. Lines are at most 64 threads
+        // wide, rows and columns alike.
         let lines = u64::from(window_count) << (1 + (window_bits - 1).div_ceil(2));
         let low_bits = (window_bits - 1) / 2;
         let line_threads = 1 << (resident / 4 / lines).max(1).ilog2().min(5).min(low_bits);
@@ -492,8 +493,8 @@ impl MsmPlan {
         }
     }
 
-    /// First batch whose results are left to collect when the last batch has been queued: none where that is another
-    /// thread's business.
+    /// First batch whose results are left to collect when the last batch has been queued: none where that is
+    /// another thread's business.
     pub fn first_uncollected(&self) -> u32 {
         match self.strategy {
             Strategy::Threaded { .. } => self.batch_count,
@@ -528,12 +529,14 @@ impl MsmPlan {
         self.entries_max().div_ceil(u64::from(self.entries_per_thread))
     }
 
-    /// Points that a batch sends down: a row for each bit of each window, and the sum of points with scalar one.
+    /// Points that a batch sends down: a row for each bit of each window, and the sum of points with scalar
+    /// one.
     pub fn rows_total(&self) -> u64 {
         u64::from(self.window_count) * u64::from(self.window_bits) + 1
     }
 
-    /// How the bits of a bucket's weight are split in the reduction: low bits, high bits; the last bit stands alone.
+    /// How the bits of a bucket's weight are split in the reduction: low bits, high bits; the last bit stands
+    /// alone.
     pub fn line_bits(&self) -> (u32, u32) {
         let low = (self.window_bits - 1) / 2;
         (low, self.window_bits - 1 - low)
@@ -551,8 +554,9 @@ impl MsmPlan {
     }
 }
 
-/// The window width with the fewest multiplications for a batch of `batch_len` points: each window adds every point to a
-/// bucket, and then reduces its buckets with two additions each (and one more where partial sums are merged).
+/// The window width with the fewest multiplications for a batch of `batch_len` points: each window adds every
+/// point to a bucket, and then reduces its buckets with two additions each (and one more where partial sums
+/// are merged).
 fn cheapest_window(group: GroupKind, batch_len: u64) -> u32 {
     let cost = |bits: &u32| {
         let windows = f64::from(RECODED_BITS.div_ceil(*bits));

@@ -1,7 +1,7 @@
 //! The schedules of a batched MSM. Strategies differ here and nowhere else: the kernels are the same.
 //!
-//! Three streams: `upload` takes scalars to the device, `compute` turns them into rows, `download` brings rows back.
-//! The work of batch i, with slot s = i mod slots:
+//! Three streams: `upload` takes scalars to the device, `compute` turns them into rows, `download` brings
+//! rows back. The work of batch i, with slot s = i mod slots:
 //!
 //! ```text
 //! host      stage        caller's scalars of the batch -> scalars_host[s]
@@ -21,12 +21,13 @@
 //! reduction of batch i waits for the download of batch i-1 by an event: the *device-side edge*. Without it the rows of
 //! one batch are overwritten while they are on their way down.
 //!
-//! With [`Strategy::Threaded`] the last line belongs to a host thread of its own, the [`COLLECTOR`]. It is told by a flag
-//! that a batch is queued, and tells by another that the batch is folded; the host waits for that before it uses the slot
-//! again.
+//! With [`Strategy::Threaded`] the last line belongs to a host thread of its own, the [`COLLECTOR`]. It is
+//! told by a flag that a batch is queued, and tells by another that the batch is folded; the host waits for
+//! that before it uses the slot again.
 //!
-//! Where results arrive ([`ResultMemory`]) changes the kind of `rows_host` and nothing else. With pageable slots the
-//! checker reports the waits for them as surplus: a download that blocks the host has left nothing to wait for.
+//! Where results arrive ([`ResultMemory`]) changes the kind of `rows_host` and nothing else. With pageable
+//! slots the checker reports the waits for them as surplus: a download that blocks the host has left nothing
+//! to wait for.
 
 use crate::plan::{
     MERGE_HOT_BLOCKS, MERGE_HOT_THREADS, MsmPlan, REDUCE_BLOCK, ResultMemory, SCAN_TILE, ScalarForm, Strategy,
@@ -41,14 +42,15 @@ pub const STAGE: &str = "stage";
 /// Name of the host step that folds the rows of a batch (read: the slot).
 pub const FOLD: &str = "fold";
 
-/// Name of the host thread that collects results, with [`Strategy::Threaded`]. All MSMs of a schedule share it.
+/// Name of the host thread that collects results, with [`Strategy::Threaded`]. All MSMs of a schedule share
+/// it.
 pub const COLLECTOR: &str = "collector";
 
 const THREADS: u32 = 256;
 const POINT_THREADS: u32 = 128;
 
-// What estimates rest on beside the device's profile; measured on the host of an H200 (16 virtual CPUs) with `harness
-// timeline`, and good for other hosts to a factor.
+// What estimates rest on beside the device's profile; measured on the host of an H200 (16 virtual CPUs) with
+// `harness timeline`, and good for other hosts to a factor.
 
 /// Bytes that the host stages in a microsecond, all cores together.
 const STAGE_BYTES_PER_US: f64 = 40e3;
@@ -141,7 +143,8 @@ impl std::fmt::Debug for MsmPart {
 }
 
 impl MsmPart {
-    /// Declares the buffers and events of a plan; their names, and those of its host steps, start with `prefix`.
+    /// Declares the buffers and events of a plan; their names, and those of its host steps, start with
+    /// `prefix`.
     pub fn declare(
         schedule: &mut Schedule,
         plan: &MsmPlan,
@@ -645,7 +648,8 @@ impl Events {
             ScalarSource::Staged => plan.slot_count(),
             ScalarSource::Device(_) => 0,
         };
-        // The host waits for a batch's scalars to be read only where it waits for no later mark of that batch.
+        // The host waits for a batch's scalars to be read only where it waits for no later mark of that
+        // batch.
         let recoded_slots = if plan.strategy == Strategy::OnDevice { slots } else { 0 };
         let result_slots = plan.result_slot_count();
         Self {
@@ -669,8 +673,8 @@ impl Collector {
     }
 }
 
-/// Work of the merge by blocks for uniform scalars: the last window has fewer bits than the others, so its few buckets
-/// can have runs over many threads.
+/// Work of the merge by blocks for uniform scalars: the last window has fewer bits than the others, so its
+/// few buckets can have runs over many threads.
 fn hot_work(plan: &MsmPlan, batch_len: u64) -> Work {
     let last_bits = 255u32.saturating_sub(plan.window_bits * (plan.window_count - 1));
     let last_buckets = (1u64 << last_bits).min(u64::from(plan.bucket_count));
@@ -689,7 +693,8 @@ fn hot_work(plan: &MsmPlan, batch_len: u64) -> Work {
     }
 }
 
-/// Most buckets that can have more than `merge_partials_max` partial sums, when there are `threads` of two each.
+/// Most buckets that can have more than `merge_partials_max` partial sums, when there are `threads` of two
+/// each.
 fn hot_max(plan: &MsmPlan, threads: u64) -> u64 {
     2 * threads / u64::from(plan.merge_partials_max) + 1
 }

@@ -1,4 +1,5 @@
-//! Products against arkworks, over both groups, every strategy, one batch and many. The wide tests are the harness's.
+//! Products against arkworks, over both groups, every strategy, one batch and many. The wide tests are the
+//! harness's.
 
 use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Projective};
 use ark_ec::VariableBaseMSM;

@@ -485,8 +485,8 @@ impl Graphs for CudaBackend {
 
     fn end_capture(&self, op: &str, stream: RawStream) -> Result<RawGraph> {
         self.bind(op)?;
-        // SAFETY: the handle is ours and alive. The driver gives no graph for a capture in which something failed. The
-        // captured graph is destroyed once, also when no launchable one can be made of it.
+        // SAFETY: the handle is ours and alive. The driver gives no graph for a capture in which something
+        // failed. The captured graph is destroyed once, also when no launchable one can be made of it.
         let graph = unsafe {
             result::stream::end_capture(cu_stream(stream)).and_then(|captured| {
                 if captured.is_null() {
