@@ -104,6 +104,9 @@ pub enum PointFault {
     /// The coordinates do not satisfy the curve's equation.
     #[error("not on the curve")]
     NotOnCurve,
+    /// arkworks' decoder refuses the bytes, and does not say which of the above it is.
+    #[error("not the encoding of a point in the group")]
+    Encoding,
     /// On the curve, and not of the prime order.
     #[error("not in the subgroup of prime order")]
     NotInSubgroup,

@@ -2,13 +2,16 @@
 //!
 //! [`Prover`] is made once, from a proving key and its constraints; each proof then costs one schedule on the device.
 //! [`r1cs`] takes the constraints of any arkworks circuit, and of bellman's with the feature `bellman`; [`bellman`] reads
-//! the parameter files of bellman, zkcrypto's `groth16` and bellperson: those of Zcash Sapling and of Filecoin.
+//! the parameter files of bellman, zkcrypto's `groth16` and bellperson: those of Zcash Sapling and of Filecoin;
+//! [`arkworks`] reads arkworks' own keys, and [`cache`] keeps any key in a file that loads at once. [`snark`] is arkworks'
+//! interface.
 //! [`plan`] has the sizes of a proof, [`schedule`] what runs, [`key`] what is resident.
 //!
 //! Secrets pass through: the assignment, and the blinding numbers r and s. What holds them is wiped when it is released,
 //! on the device too. All of it is variable-time.
 #![deny(unsafe_code)]
 
+pub mod arkworks;
 pub mod bellman;
 pub mod cache;
 pub mod error;

@@ -9,7 +9,7 @@ use ark_bls12_381::{Bls12_381, Fr, G1Projective, G2Projective};
 use ark_ec::CurveGroup;
 use ark_ff::{AdditiveGroup, Field, UniformRand};
 use ark_groth16::{Groth16, ProvingKey, VerifyingKey};
-use ark_std::rand::RngCore;
+use ark_std::rand::{CryptoRng, RngCore};
 use gpu_core::run::HostViews;
 use gpu_core::schedule::Op;
 use gpu_core::{Bindings, CheckedSchedule, Device, GpuError, Schedule, Trace, Workspace};
@@ -102,7 +102,11 @@ impl Prover {
     ///
     /// # Errors
     /// As [`prove_with`](Self::prove_with).
-    pub fn prove(&self, assignment: &[Fr], rng: &mut impl RngCore) -> Result<Proof, ProveError> {
+    pub fn prove(
+        &self,
+        assignment: &[Fr],
+        rng: &mut (impl RngCore + CryptoRng),
+    ) -> Result<Proof, ProveError> {
         let (mut r, mut s) = (Fr::rand(rng), Fr::rand(rng));
         let proof = self.prove_with(assignment, r, s);
         r.zeroize();

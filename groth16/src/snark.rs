@@ -7,9 +7,10 @@
 //! use ark_bls12_381::Fr;
 //! use ark_relations::gr1cs::{ConstraintSynthesizer, ConstraintSystemRef, SynthesisError};
 //! use ark_snark::SNARK;
-//! use ark_std::test_rng;
+//! use ark_std::rand::SeedableRng;
 //! use gpu_core::{Device, sim::SimOptions};
 //! use groth16::Groth16;
+//! use rand_chacha::ChaCha20Rng;
 //!
 //! /// I know a square root of a public number.
 //! #[derive(Clone)]
@@ -24,8 +25,9 @@
 //! }
 //!
 //! Groth16::use_device(Device::sim(SimOptions::default()));
-//! let (key, vk) = Groth16::circuit_specific_setup(Root(Fr::from(3)), &mut test_rng())?;
-//! let proof = Groth16::prove(&key, Root(Fr::from(3)), &mut test_rng())?;
+//! let rng = &mut ChaCha20Rng::seed_from_u64(1); // in earnest, from the system: `from_entropy`
+//! let (key, vk) = Groth16::circuit_specific_setup(Root(Fr::from(3)), rng)?;
+//! let proof = Groth16::prove(&key, Root(Fr::from(3)), rng)?;
 //! assert!(Groth16::verify(&vk, &[Fr::from(9)], &proof)?);
 //! # Ok::<(), groth16::ProveError>(())
 //! ```
@@ -39,7 +41,7 @@ use ark_bls12_381::{Bls12_381, Fr};
 use ark_groth16::{PreparedVerifyingKey, ProvingKey, VerifyingKey};
 use ark_relations::gr1cs::{ConstraintSynthesizer, SynthesisError};
 use ark_snark::{CircuitSpecificSetupSNARK, SNARK};
-use ark_std::rand::RngCore;
+use ark_std::rand::{CryptoRng, RngCore};
 use gpu_core::Device;
 use gpu_core::layout::bytes_of;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -131,7 +133,7 @@ impl SNARK<Fr> for Groth16 {
     type ProcessedVerifyingKey = PreparedVerifyingKey<Bls12_381>;
     type Error = ProveError;
 
-    fn circuit_specific_setup<C: ConstraintSynthesizer<Fr>, R: RngCore>(
+    fn circuit_specific_setup<C: ConstraintSynthesizer<Fr>, R: RngCore + CryptoRng>(
         circuit: C,
         rng: &mut R,
     ) -> Result<(Self::ProvingKey, Self::VerifyingKey), ProveError> {
@@ -140,7 +142,7 @@ impl SNARK<Fr> for Groth16 {
         Ok((key, vk))
     }
 
-    fn prove<C: ConstraintSynthesizer<Fr>, R: RngCore>(
+    fn prove<C: ConstraintSynthesizer<Fr>, R: RngCore + CryptoRng>(
         key: &Self::ProvingKey,
         circuit: C,
         rng: &mut R,

@@ -50,6 +50,8 @@ impl ark_std::rand::RngCore for Broken {
     }
 }
 
+impl ark_std::rand::CryptoRng for Broken {}
+
 /// Proofs from several threads at once, more than run at once, are the proofs made one after another; jobs that fail or
 /// panic between them change nothing.
 #[test]

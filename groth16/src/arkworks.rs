@@ -1,0 +1,104 @@
+//! Reader of ark-groth16's proving keys, as `CanonicalSerialize` writes them, compressed or not.
+//!
+//! ```text
+//! alpha_g1 | beta_g2 | gamma_g2 | delta_g2 | count, gamma_abc_g1 | beta_g1 | delta_g1
+//! count, a_query | count, b_g1_query | count, b_g2_query | count, h_query | count, l_query
+//! ```
+//!
+//! A count is 8 bytes, little-endian; a point has the bytes that it has in Zcash's encoding. arkworks' own reader gives
+//! the same key: this one decodes points in parallel, believes no count before the bytes are there, and says where a
+//! fault is.
+
+use crate::bellman::{PointFault, ReadError, Section};
+use crate::key::Trust;
+use ark_bls12_381::Bls12_381;
+use ark_groth16::{ProvingKey, VerifyingKey};
+use ark_serialize::{CanonicalDeserialize, CanonicalSerialize, Compress, Validate};
+use rayon::prelude::*;
+
+const COUNT_BYTES: usize = 8;
+
+/// Reads a proving key. Unless trusted, each point must be on its curve and of the prime order. What follows the key is
+/// not looked at.
+///
+/// # Errors
+/// [`ReadError`], naming the first fault in the order of the file.
+pub fn read_key(bytes: &[u8], compress: Compress, trust: Trust) -> Result<ProvingKey<Bls12_381>, ReadError> {
+    let validate = if trust == Trust::Checked { Validate::Yes } else { Validate::No };
+    let mut reader = Reader { bytes, offset: 0, compress, validate };
+    let vk = VerifyingKey {
+        alpha_g1: reader.point(Section::AlphaG1)?,
+        beta_g2: reader.point(Section::BetaG2)?,
+        gamma_g2: reader.point(Section::GammaG2)?,
+        delta_g2: reader.point(Section::DeltaG2)?,
+        gamma_abc_g1: reader.points(Section::GammaAbcG1)?,
+    };
+    Ok(ProvingKey {
+        vk,
+        beta_g1: reader.point(Section::BetaG1)?,
+        delta_g1: reader.point(Section::DeltaG1)?,
+        a_query: reader.points(Section::AQuery)?,
+        b_g1_query: reader.points(Section::BG1Query)?,
+        b_g2_query: reader.points(Section::BG2Query)?,
+        h_query: reader.points(Section::HQuery)?,
+        l_query: reader.points(Section::LQuery)?,
+    })
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+    compress: Compress,
+    validate: Validate,
+}
+
+impl<'a> Reader<'a> {
+    /// The next bytes, and their offset.
+    fn take(&mut self, section: Section, needed: u128) -> Result<(&'a [u8], usize), ReadError> {
+        let offset = self.offset;
+        let left = &self.bytes[offset..];
+        let taken = usize::try_from(needed).ok().and_then(|len| left.get(..len));
+        let Some(taken) = taken else {
+            let needed_bytes = u64::try_from(needed).unwrap_or(u64::MAX);
+            let (offset, left_bytes) = (offset as u64, left.len() as u64);
+            return Err(ReadError::Truncated { section, offset, needed_bytes, left_bytes });
+        };
+        self.offset += taken.len();
+        Ok((taken, offset))
+    }
+
+    fn point<P: Point>(&mut self, section: Section) -> Result<P, ReadError> {
+        let len = P::default().serialized_size(self.compress);
+        let (bytes, offset) = self.take(section, len as u128)?;
+        let fault = PointFault::Encoding;
+        P::deserialize_with_mode(bytes, self.compress, self.validate).map_err(|_| ReadError::Point {
+            section,
+            index: 0,
+            offset: offset as u64,
+            fault,
+        })
+    }
+
+    fn points<P: Point>(&mut self, section: Section) -> Result<Vec<P>, ReadError> {
+        let len = P::default().serialized_size(self.compress);
+        let (count, _) = self.take(section, COUNT_BYTES as u128)?;
+        let count = u64::from_le_bytes(count.try_into().expect("eight bytes were taken"));
+        // The bytes are there before anything is allocated for their points, whatever the count says.
+        let (bytes, offset) = self.take(section, u128::from(count) * len as u128)?;
+        let (compress, validate) = (self.compress, self.validate);
+        let decode = |bytes: &[u8]| P::deserialize_with_mode(bytes, compress, validate);
+        let points: Result<Vec<P>, _> = bytes.par_chunks_exact(len).map(decode).collect();
+        points.map_err(|_| {
+            // Which of several bad points stopped the parallel pass is chance: look again for the first.
+            let first = bytes.par_chunks_exact(len).position_first(|bytes| decode(bytes).is_err());
+            let index = first.expect("the pass before found one");
+            let (offset, fault) = ((offset + index * len) as u64, PointFault::Encoding);
+            ReadError::Point { section, index, offset, fault }
+        })
+    }
+}
+
+/// A point as arkworks reads it.
+trait Point: CanonicalSerialize + CanonicalDeserialize + Default + Send {}
+
+impl<P: CanonicalSerialize + CanonicalDeserialize + Default + Send> Point for P {}
