@@ -2,6 +2,7 @@
 //!
 //! [`oracle`] says what is right; [`sapling`] brings real proving keys, [`circuits`] what they prove, [`prove`] the
 //! proofs; [`devices`] finds what there is to run on;
+//! [`mutants`], [`faults`] and [`soak`] show that what is wrong is noticed;
 //! [`commands`] are the program's, [`report`] and [`progress`] what they show, [`error`] how they end.
 #![deny(unsafe_code)]
 
@@ -9,11 +10,14 @@ pub mod circuits;
 pub mod commands;
 pub mod devices;
 pub mod error;
+pub mod faults;
+pub mod mutants;
 pub mod oracle;
 pub mod progress;
 pub mod prove;
 pub mod report;
 pub mod sapling;
+pub mod soak;
 
 use msm_gpu::Strategy;
 
@@ -27,3 +31,7 @@ pub const STRATEGIES: [Strategy; 4] = [
     Strategy::Deferred { buffers: 3 },
     Strategy::OnDevice,
 ];
+
+/// Strategies of every kind: what mutants, faults and the soak go through.
+pub const EVERY_STRATEGY: [Strategy; 5] =
+    [STRATEGIES[0], STRATEGIES[1], STRATEGIES[2], STRATEGIES[3], Strategy::Threaded { buffers: 2 }];

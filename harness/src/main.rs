@@ -2,8 +2,11 @@
 
 use clap::{Parser, Subcommand};
 use harness::commands::check::{self, CheckArgs};
+use harness::commands::faults::{self, FaultsArgs};
+use harness::commands::mutants::{self, MutantsArgs};
 use harness::commands::prove::{self, ProveArgs};
 use harness::commands::schedule::{self, ScheduleArgs};
+use harness::commands::soak::{self, SoakArgs};
 use harness::commands::timeline::{self, TimelineArgs};
 use harness::error::EXIT_CODES;
 use harness::report::wants_colour;
@@ -33,6 +36,15 @@ enum Command {
     /// Prints a schedule, what the checker says of it, its memory, and its predicted timeline
     #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
     Schedule(ScheduleArgs),
+    /// Shows schedules with one mistake each to the checker, the simulated device and the estimator
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Mutants(MutantsArgs),
+    /// Fails the k-th call of each kind, for every k of every strategy, and looks at what comes of it
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Faults(FaultsArgs),
+    /// Draws products at random until told to stop, and compares each with the oracle's
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Soak(SoakArgs),
     /// Measures strategies side by side, each beside its prediction
     #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
     Timeline(TimelineArgs),
@@ -51,6 +63,9 @@ fn main() -> ExitCode {
         Some(Command::Check(args)) => check::run(&args, out),
         Some(Command::Prove(args)) => prove::run(&args, out),
         Some(Command::Schedule(args)) => schedule::run(&args, out),
+        Some(Command::Mutants(args)) => mutants::run(&args, out),
+        Some(Command::Faults(args)) => faults::run(&args, out),
+        Some(Command::Soak(args)) => soak::run(&args, out),
         Some(Command::Timeline(args)) => timeline::run(&args, out),
     };
     match outcome {

@@ -1,11 +1,13 @@
 //! What the commands print: rows as a table for a reader, and everything as JSON for a program.
 
+use crate::error::Failure;
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use gpu_core::model::Timeline;
 use gpu_core::{Schedule, Trace};
 use serde::{Serialize, Serializer};
 use std::fmt::Display;
 use std::io::IsTerminal;
+use std::path::Path;
 
 /// Whether the device's product is the oracle's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -76,7 +78,7 @@ pub struct Row {
     pub idle: Option<Idle>,
 }
 
-fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 
@@ -97,10 +99,28 @@ pub fn wants_colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// The table of a check. Cells that repeat the row above are left blank.
-pub fn table(rows: &[Row], colour: bool) -> Table {
+/// An empty table, as wide as its text.
+pub fn new_table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    table
+}
+
+/// Writes a report to a file as JSON.
+///
+/// # Errors
+/// [`Failure::Write`].
+///
+/// # Panics
+/// If the report has a map whose keys are not strings.
+pub fn write_json(path: &Path, report: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(report).expect("a report has string keys");
+    std::fs::write(path, text).map_err(|source| Failure::Write { path: path.into(), source })
+}
+
+/// The table of a check. Cells that repeat the row above are left blank.
+pub fn table(rows: &[Row], colour: bool) -> Table {
+    let mut table = new_table();
     if !colour {
         table.force_no_tty();
     }

@@ -1,6 +1,9 @@
 //! The program's commands, one a file.
 
 pub mod check;
+pub mod faults;
+pub mod mutants;
 pub mod prove;
 pub mod schedule;
+pub mod soak;
 pub mod timeline;

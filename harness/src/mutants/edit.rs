@@ -15,6 +15,8 @@ pub(super) enum What {
     Wait,
     HostWait,
     HostStep,
+    Signal,
+    Await,
 }
 
 impl What {
@@ -28,7 +30,8 @@ impl What {
             Action::Wait { .. } => self == Self::Wait,
             Action::HostWait { .. } => self == Self::HostWait,
             Action::HostStep { .. } => self == Self::HostStep,
-            _ => false,
+            Action::Signal { .. } => self == Self::Signal,
+            Action::Await { .. } => self == Self::Await,
         }
     }
 }
@@ -60,6 +63,13 @@ impl Edit<'_> {
         self.schedule.ops.iter().position(is_it)
     }
 
+    /// Position of the kernel that writes the rows of a batch.
+    pub(super) fn rows_writer(&self, batch: u32) -> Option<usize> {
+        let rows = self.schedule.buffers.iter().position(|buffer| buffer.name == "rows")?;
+        let writes = |op: &Op| op.writes().iter().any(|region| region.buffer.0 as usize == rows);
+        self.schedule.ops.iter().position(|op| op.batch == Some(batch) && writes(op))
+    }
+
     /// Operations whose name starts so, of any batch.
     pub(super) fn each(&mut self, what: What, name: &str) -> impl Iterator<Item = &mut Op> {
         self.schedule.ops.iter_mut().filter(move |op| what.is(op) && op.name.starts_with(name))
@@ -78,6 +88,12 @@ impl Edit<'_> {
         self.schedule.ops.insert(at, again);
     }
 
+    /// Appends an operation of the same host thread as another.
+    pub(super) fn push_like(&mut self, like: usize, action: Action) {
+        let op = Op { name: "mutant".into(), action, ..self.schedule.ops[like].clone() };
+        self.schedule.ops.push(op);
+    }
+
     /// Moves an operation forward in the list, to just before another.
     pub(super) fn hurry(&mut self, op: usize, before: usize) {
         assert!(before <= op, "operation {op} comes before {before}");
@@ -87,7 +103,7 @@ impl Edit<'_> {
     /// Inserts a wait of another operation's stream for an event.
     pub(super) fn insert_wait(&mut self, at: usize, like: usize, stream: StreamId, event: EventId) {
         let action = Action::Wait { stream, event };
-        let wait = Op { name: "surplus_or_new_edge".into(), action, ..self.schedule.ops[like].clone() };
+        let wait = Op { name: "mutant".into(), action, ..self.schedule.ops[like].clone() };
         self.schedule.ops.insert(at, wait);
     }
 

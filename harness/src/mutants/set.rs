@@ -4,7 +4,7 @@ use super::edit::{Edit, What, event_of, regions, stream_of};
 use super::{Expected, Inputs, Mutant};
 use gpu_core::Space;
 use gpu_core::check::HazardKind::{self, *};
-use gpu_core::schedule::{Action, Arg, BufferId, Op};
+use gpu_core::schedule::{Action, Arg, BufferId, MAIN, Op};
 use msm_gpu::Strategy;
 use msm_gpu::schedule::{FOLD, STAGE};
 
@@ -15,7 +15,13 @@ const fn hazard(
     kinds: &'static [HazardKind],
     change: fn(&mut Edit<'_>) -> Option<()>,
 ) -> Mutant {
-    Mutant { name, models, expected: Expected::Hazard { kinds, is_visible: true }, inputs: Inputs::Mixed, change }
+    Mutant {
+        name,
+        models,
+        expected: Expected::Hazard { kinds, is_visible: true },
+        inputs: Inputs::Mixed,
+        change,
+    }
 }
 
 /// A mutant that the checker reports, and that gives the right point in every order: nothing but the checker sees it.
@@ -25,7 +31,13 @@ const fn hidden(
     kinds: &'static [HazardKind],
     change: fn(&mut Edit<'_>) -> Option<()>,
 ) -> Mutant {
-    Mutant { name, models, expected: Expected::Hazard { kinds, is_visible: false }, inputs: Inputs::Mixed, change }
+    Mutant {
+        name,
+        models,
+        expected: Expected::Hazard { kinds, is_visible: false },
+        inputs: Inputs::Mixed,
+        change,
+    }
 }
 
 /// A mutant without hazards.
@@ -47,6 +59,7 @@ pub const MUTANTS: &[Mutant] = &[
         "host slots doubled in pageable memory, no device-side edge: downloads block, nothing is deferred",
         Expected::NoGain,
         |edit| {
+            deferred(edit)?;
             edit.drop_all(What::Wait, "rows_free")?;
             make_rows_pageable(edit)
         },
@@ -56,7 +69,7 @@ pub const MUTANTS: &[Mutant] = &[
         "result slots in pageable memory: each download blocks the host",
         Expected::NoGain,
         |edit| {
-            edit.result_slots()?;
+            deferred(edit)?;
             make_rows_pageable(edit)
         },
     ),
@@ -100,15 +113,10 @@ pub const MUTANTS: &[Mutant] = &[
         &[ReadTooEarly],
         ones_to_another_slot,
     ),
-    hazard(
-        "one-result-slot",
-        "a single result slot under deferral",
-        &[Uncollected],
-        |edit| {
-            edit.result_slots()?;
-            edit.turn_ring("rows_host", |_| 0, |_| true)
-        },
-    ),
+    hazard("one-result-slot", "a single result slot under deferral", &[Uncollected], |edit| {
+        edit.result_slots()?;
+        edit.turn_ring("rows_host", |_| 0, |_| true)
+    }),
     hazard(
         "one-result-slot-too-few",
         "one result slot fewer than batches are on the way",
@@ -143,6 +151,8 @@ pub const MUTANTS: &[Mutant] = &[
         &[NeverRecorded],
         |edit| {
             let wait = edit.find(What::HostWait, "rows_downloaded", 0)?;
+            // Before a collector is told that a batch is queued, its wait is a mistake of another kind.
+            (edit.schedule.ops[wait].thread == MAIN).then_some(())?;
             edit.repeat(wait, edit.find(What::HostStep, STAGE, 0)?);
             Some(())
         },
@@ -162,11 +172,16 @@ pub const MUTANTS: &[Mutant] = &[
         edit.schedule.ops.remove(fold);
         Some(())
     }),
-    hazard("collected-twice", "the last batch is folded in the loop, and again behind it", &[CollectedTwice], |edit| {
-        let fold = edit.find(What::HostStep, FOLD, edit.last_batch())?;
-        edit.repeat(fold, fold + 1);
-        Some(())
-    }),
+    hazard(
+        "collected-twice",
+        "the last batch is folded in the loop, and again behind it",
+        &[CollectedTwice],
+        |edit| {
+            let fold = edit.find(What::HostStep, FOLD, edit.last_batch())?;
+            edit.repeat(fold, fold + 1);
+            Some(())
+        },
+    ),
     Mutant {
         inputs: Inputs::LastBatchZero,
         ..hidden(
@@ -226,7 +241,7 @@ pub const MUTANTS: &[Mutant] = &[
         |edit| {
             for batch in 0..=edit.last_batch() {
                 let Some(record) = edit.find(What::Record, "rows_reduced", batch) else { continue };
-                edit.hurry(record, edit.find(What::Launch, "msm_reduce_buckets", batch)?);
+                edit.hurry(record, edit.rows_writer(batch)?);
             }
             Some(())
         },
@@ -244,9 +259,12 @@ pub const MUTANTS: &[Mutant] = &[
         |edit| record_on_compute(edit, "scalars_uploaded"),
     ),
     // Edges on the device.
-    hazard("no-edge-to-the-upload", "digits are made of scalars that may not be there", &[ReadAfterWrite], |edit| {
-        edit.drop_all(What::Wait, "scalars_uploaded")
-    }),
+    hazard(
+        "no-edge-to-the-upload",
+        "digits are made of scalars that may not be there",
+        &[ReadAfterWrite],
+        |edit| edit.drop_all(What::Wait, "scalars_uploaded"),
+    ),
     hazard("no-edge-to-the-reduction", "rows come down that may not be there", &[ReadAfterWrite], |edit| {
         edit.drop_all(What::Wait, "rows_reduced")
     }),
@@ -273,33 +291,156 @@ pub const MUTANTS: &[Mutant] = &[
         &[SourceOverwritten],
         |edit| edit.drop_all(What::HostWait, "scalars_recoded"),
     ),
-    // Right by the values alone: the same bytes, twice.
-    hidden("staged-again", "scalars are staged a second time while they go up", &[SourceOverwritten], |edit| {
-        let last = edit.last_batch();
-        let stage = edit.find(What::HostStep, STAGE, last)?;
-        edit.repeat(stage, edit.find(What::Upload, "upload_scalars", last)? + 1);
+    // Host threads.
+    hazard(
+        "collector-does-not-await",
+        "the collector waits for an event that may not have been recorded yet",
+        &[UnorderedMark],
+        |edit| edit.drop_all(What::Await, "batch_queued"),
+    ),
+    hazard(
+        "slot-reused-without-await",
+        "a slot is used again while the collector may be folding it",
+        &[SourceOverwritten],
+        |edit| edit.drop_all(What::Await, "rows_folded"),
+    ),
+    hazard(
+        "queued-too-early",
+        "the collector is told of a batch before its event is recorded",
+        &[UnorderedMark],
+        |edit| {
+            for batch in 0..=edit.last_batch() {
+                let signal = edit.find(What::Signal, "batch_queued", batch)?;
+                edit.hurry(signal, edit.find(What::Download, "download_rows", batch)?);
+            }
+            Some(())
+        },
+    ),
+    hazard(
+        "folded-too-early",
+        "a slot is given back before the wait for its batch",
+        &[SourceOverwritten],
+        |edit| {
+            let mut is_changed = None;
+            for batch in 0..=edit.last_batch() {
+                if let Some(signal) = edit.find(What::Signal, "rows_folded", batch) {
+                    edit.hurry(signal, edit.find(What::HostWait, "rows_downloaded", batch)?);
+                    is_changed = Some(());
+                }
+            }
+            is_changed
+        },
+    ),
+    hazard("not-handed-over", "nobody says that a batch is queued", &[NeverSignalled], |edit| {
+        let signal = edit.find(What::Signal, "batch_queued", edit.last_batch())?;
+        edit.schedule.ops.remove(signal);
         Some(())
     }),
+    hazard(
+        "waits-for-nobody",
+        "at the end, the collector waits for a flag that nobody signals",
+        &[NeverSignalled],
+        |edit| {
+            let told = edit.find(What::Await, "batch_queued", edit.last_batch())?;
+            let flag = edit.schedule.flag("forgotten");
+            edit.push_like(told, Action::Await { flag });
+            Some(())
+        },
+    ),
+    hazard("threads-in-a-circle", "at the end, two threads wait for each other", &[Deadlock], |edit| {
+        let (signal, told) =
+            (edit.find(What::Signal, "batch_queued", 0)?, edit.find(What::Await, "batch_queued", 0)?);
+        let (mine, yours) = (edit.schedule.flag("mine"), edit.schedule.flag("yours"));
+        edit.push_like(signal, Action::Await { flag: yours });
+        edit.push_like(signal, Action::Signal { flag: mine });
+        edit.push_like(told, Action::Await { flag: mine });
+        edit.push_like(told, Action::Signal { flag: yours });
+        Some(())
+    }),
+    hazard(
+        "slot-awaited-too-early",
+        "a slot is waited for before its batch is handed over",
+        &[Deadlock],
+        |edit| {
+            let wait = edit.find(What::Await, "rows_folded", 0)?;
+            edit.hurry(wait, edit.find(What::Signal, "batch_queued", 0)?);
+            Some(())
+        },
+    ),
+    hidden("signalled-twice", "a batch is said to be queued a second time", &[SignalledTwice], |edit| {
+        let signal = edit.find(What::Signal, "batch_queued", edit.last_batch())?;
+        edit.repeat(signal, signal);
+        Some(())
+    }),
+    hidden(
+        "mark-left-to-chance",
+        "the collector waits, besides, for an event that another thread records at some time",
+        &[UnorderedMark],
+        |edit| {
+            let last = edit.last_batch();
+            let (wait, told) = (
+                edit.find(What::HostWait, "rows_downloaded", last)?,
+                edit.find(What::Await, "batch_queued", last)?,
+            );
+            edit.repeat(wait, told);
+            *event_of(&mut edit.schedule.ops[told]) =
+                edit.event("uploaded", last % edit.plan.slot_count())?;
+            Some(())
+        },
+    ),
+    hidden(
+        "issue-left-to-chance",
+        "two threads use one stream: the collector records an event there that nobody waits for",
+        &[UnorderedIssue],
+        |edit| {
+            let wait = edit.find(What::HostWait, "rows_downloaded", 0)?;
+            (edit.schedule.ops[wait].thread != MAIN).then_some(())?;
+            let (stream, event) = (edit.stream("download")?, edit.schedule.event("of_the_collector"));
+            let action = Action::Record { stream, event };
+            let record = Op { name: "looked".into(), action, ..edit.schedule.ops[wait].clone() };
+            edit.schedule.ops.insert(wait, record);
+            Some(())
+        },
+    ),
+    // Right by the values alone: the same bytes, twice.
+    hidden(
+        "staged-again",
+        "scalars are staged a second time while they go up",
+        &[SourceOverwritten],
+        |edit| {
+            let last = edit.last_batch();
+            let stage = edit.find(What::HostStep, STAGE, last)?;
+            edit.repeat(stage, edit.find(What::Upload, "upload_scalars", last)? + 1);
+            Some(())
+        },
+    ),
     hidden("uploaded-again-early", "an upload is repeated behind its event", &[ReadAfterWrite], |edit| {
         let last = edit.last_batch();
         let upload = edit.find(What::Upload, "upload_scalars", last)?;
         edit.repeat(upload, edit.find(What::Record, "scalars_uploaded", last)? + 1);
         Some(())
     }),
-    hidden("uploaded-again-late", "an upload is repeated while its bytes are read", &[WriteAfterRead], |edit| {
-        let last = edit.last_batch();
-        let upload = edit.find(What::Upload, "upload_scalars", last)?;
-        edit.repeat(upload, edit.find(What::Launch, "msm_recode_digits", last)? + 1);
-        Some(())
-    }),
+    hidden(
+        "uploaded-again-late",
+        "an upload is repeated while its bytes are read",
+        &[WriteAfterRead],
+        |edit| {
+            let last = edit.last_batch();
+            let upload = edit.find(What::Upload, "upload_scalars", last)?;
+            edit.repeat(upload, edit.find(What::Launch, "msm_recode_digits", last)? + 1);
+            Some(())
+        },
+    ),
     hidden("uploaded-on-two-streams", "two uploads of the same bytes at once", &[WriteAfterWrite], |edit| {
-        let (last, download, compute) = (edit.last_batch(), edit.stream("download")?, edit.stream("compute")?);
+        let (last, download, compute) =
+            (edit.last_batch(), edit.stream("download")?, edit.stream("compute")?);
         let upload = edit.find(What::Upload, "upload_scalars", last)?;
         edit.repeat(upload, upload + 1);
         *stream_of(&mut edit.schedule.ops[upload + 1]) = download;
         let event = edit.schedule.event("uploaded_again");
         let action = Action::Record { stream: download, event };
-        let record = Op { name: "scalars_uploaded_again".into(), action, ..edit.schedule.ops[upload].clone() };
+        let record =
+            Op { name: "scalars_uploaded_again".into(), action, ..edit.schedule.ops[upload].clone() };
         edit.schedule.ops.insert(upload + 2, record);
         let recode = edit.find(What::Launch, "msm_recode_digits", last)?;
         edit.insert_wait(recode, upload, compute, event);
@@ -319,11 +460,16 @@ pub const MUTANTS: &[Mutant] = &[
             Some(())
         },
     ),
-    hidden("downloaded-twice", "a download is repeated before anything has read the first", &[Uncollected], |edit| {
-        let download = edit.find(What::Download, "download_rows", edit.last_batch())?;
-        edit.repeat(download, download);
-        Some(())
-    }),
+    hidden(
+        "downloaded-twice",
+        "a download is repeated before anything has read the first",
+        &[Uncollected],
+        |edit| {
+            let download = edit.find(What::Download, "download_rows", edit.last_batch())?;
+            edit.repeat(download, download);
+            Some(())
+        },
+    ),
     // In order, and wrong.
     ordered("stage-dropped", "the scalars of an earlier batch go up again", Expected::Wrong, |edit| {
         let last = edit.last_batch();
@@ -331,16 +477,26 @@ pub const MUTANTS: &[Mutant] = &[
         (last >= edit.plan.slot_count()).then(|| edit.schedule.ops.remove(stage))?;
         Some(())
     }),
-    ordered("counters-not-cleared", "digits are counted on top of what memory holds", Expected::Wrong, |edit| {
-        edit.drop_all(What::Fill, "clear_counts")
-    }),
-    ordered("keep-flag-flipped", "buckets of the batch before are kept, or are not", Expected::Wrong, |edit| {
-        let accumulate = edit.find(What::Launch, "msm_accumulate_runs", edit.last_batch())?;
-        let Action::Launch { launch, .. } = &mut edit.schedule.ops[accumulate].action else { return None };
-        let Some(Arg::U32(keep)) = launch.args.last_mut() else { return None };
-        *keep = 1 - *keep;
-        Some(())
-    }),
+    ordered(
+        "counters-not-cleared",
+        "digits are counted on top of what memory holds",
+        Expected::Wrong,
+        |edit| edit.drop_all(What::Fill, "clear_counts"),
+    ),
+    ordered(
+        "keep-flag-flipped",
+        "buckets of the batch before are kept, or are not",
+        Expected::Wrong,
+        |edit| {
+            let accumulate = edit.find(What::Launch, "msm_accumulate_runs", edit.last_batch())?;
+            let Action::Launch { launch, .. } = &mut edit.schedule.ops[accumulate].action else {
+                return None;
+            };
+            let Some(Arg::U32(keep)) = launch.args.last_mut() else { return None };
+            *keep = 1 - *keep;
+            Some(())
+        },
+    ),
     ordered("declared-too-short", "a kernel declares half of what it writes", Expected::Wrong, |edit| {
         let recode = edit.find(What::Launch, "msm_recode_digits", edit.last_batch())?;
         regions(&mut edit.schedule.ops[recode])[0].bytes /= 2;
@@ -366,7 +522,7 @@ pub const MUTANTS: &[Mutant] = &[
         |edit| {
             let (compute, downloaded) = (edit.stream("compute")?, edit.event("downloaded", 0)?);
             (edit.plan.strategy == Strategy::Hard).then_some(())?;
-            let reduce = edit.find(What::Launch, "msm_reduce_buckets", edit.last_batch())?;
+            let reduce = edit.rows_writer(edit.last_batch())?;
             edit.insert_wait(reduce, reduce, compute, downloaded);
             Some(())
         },
@@ -378,6 +534,11 @@ fn rows_of_each_batch(edit: &Edit<'_>) -> Option<()> {
     edit.find(What::Download, "download_rows", 0).map(|_| ())
 }
 
+/// Whether the strategy is the one that the published plan is about.
+fn deferred(edit: &Edit<'_>) -> Option<()> {
+    matches!(edit.plan.strategy, Strategy::Deferred { .. }).then_some(())
+}
+
 fn make_rows_pageable(edit: &mut Edit<'_>) -> Option<()> {
     let rows = edit.schedule.buffers.iter_mut().filter(|buffer| buffer.name.starts_with("rows_host["));
     rows.for_each(|buffer| buffer.space = Space::Pageable);
@@ -385,7 +546,7 @@ fn make_rows_pageable(edit: &mut Edit<'_>) -> Option<()> {
 }
 
 fn wait_at_the_head(edit: &mut Edit<'_>) -> Option<()> {
-    edit.result_slots()?;
+    deferred(edit)?;
     for batch in 0..edit.last_batch() {
         let wait = edit.find(What::HostWait, "rows_downloaded", batch)?;
         let fold = edit.find(What::HostStep, FOLD, batch)?;
@@ -424,9 +585,12 @@ fn staged_before_the_wait(edit: &mut Edit<'_>) -> Option<()> {
     let slots = edit.plan.slot_count();
     let mut is_changed = None;
     for batch in slots..edit.plan.batch_count {
-        let wait = ["rows_downloaded", "scalars_recoded"]
-            .into_iter()
-            .find_map(|name| edit.find(What::HostWait, name, batch - slots))?;
+        let waits = [
+            (What::Await, "rows_folded"),
+            (What::HostWait, "rows_downloaded"),
+            (What::HostWait, "scalars_recoded"),
+        ];
+        let wait = waits.into_iter().find_map(|(what, name)| edit.find(what, name, batch - slots))?;
         let stage = edit.find(What::HostStep, STAGE, batch)?;
         if wait < stage {
             edit.hurry(stage, wait);
