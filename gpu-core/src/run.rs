@@ -476,6 +476,9 @@ impl Running<'_> {
         let mut queues = vec![VecDeque::new(); self.schedule.threads.len()];
         ops.iter().enumerate().for_each(|(index, op)| queues[op.thread.0 as usize].push_back(index));
         let (mut random, mut last) = (seed, 0);
+        // For how long the same goes on, as the seed has it: one operation, or some dozens, so that a thread can get far
+        // behind another, and also just in between two operations of another.
+        let patience = 1 << (2 * (next_random(&mut random) % 4));
         while queues.iter().any(|queue| !queue.is_empty()) && !self.gate.is_stopped() {
             let can_go = |thread: &usize| {
                 queues[*thread].front().is_some_and(|index: &usize| match ops[*index].action {
@@ -489,9 +492,8 @@ impl Running<'_> {
                 self.gate.stop(Some(self.stuck(*stuck)));
                 break;
             }
-            // Often the same again, so that a thread can get far behind another.
             let random = next_random(&mut random);
-            if !ready.contains(&last) || random.is_multiple_of(4) {
+            if !ready.contains(&last) || random.is_multiple_of(patience) {
                 last = ready[((random >> 32) % ready.len() as u64) as usize];
             }
             let index = queues[last].pop_front().expect("it is ready");
