@@ -163,6 +163,7 @@ pub const MUTANTS: &[Mutant] = &[
         &[Uninitialised],
         |edit| {
             let fold = edit.find(What::HostStep, FOLD, 0)?;
+            (edit.schedule.ops[fold].thread == MAIN).then_some(())?;
             edit.repeat(fold, edit.find(What::HostStep, STAGE, 0)?);
             Some(())
         },
