@@ -290,7 +290,7 @@ fn pick_bases<G: MsmGroup>(draw: &Draw, pool: &KnownBases<G>) -> KnownBases<G> {
     };
     let identity = (G::Affine::default(), Fr::ZERO);
     let (mut last, one) = (identity, any(rng));
-    let mut next = |i: usize| match draw.bases {
+    let next = |i: usize| match draw.bases {
         BaseFlavour::Random => any(rng),
         BaseFlavour::AllEqual => one,
         BaseFlavour::Opposites if i % 2 == 1 => (-last.0, -last.1),
@@ -302,7 +302,7 @@ fn pick_bases<G: MsmGroup>(draw: &Draw, pool: &KnownBases<G>) -> KnownBases<G> {
         BaseFlavour::SomeIdentities => any(rng),
         BaseFlavour::Identities => identity,
     };
-    (0..draw.points).map(|i| next(i)).collect()
+    (0..draw.points).map(next).collect()
 }
 
 /// After the product: no memory, stream or event is held, and one of the scalars is nowhere.
@@ -313,7 +313,7 @@ fn nothing_is_left(handle: &SimHandle, draw: &Draw, runs: &[Vec<Fr>]) -> Result<
     }
     // A search through all memory costs as much as a product, so it is not for each. A short number would be found by chance.
     let secret = runs.iter().flatten().find(|scalar| scalar.into_bigint().0[3] != 0);
-    if let (Some(secret), true) = (secret, draw.iteration % 8 == 0) {
+    if let (Some(secret), true) = (secret, draw.iteration.is_multiple_of(8)) {
         let bytes = match draw.form {
             ScalarForm::Montgomery => gpu_core::layout::bytes_of(std::slice::from_ref(secret)).to_vec(),
             ScalarForm::Canonical => gpu_core::layout::bytes_of(&secret.into_bigint().0).to_vec(),
