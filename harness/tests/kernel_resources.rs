@@ -47,7 +47,8 @@ fn skip(reason: &str) {
 /// Compiles everything for everything, one compilation a thread at a time on every core.
 fn measure() -> Snapshot {
     let modules: Vec<&ModuleSource> =
-        [gpu_core::modules::ALL, msm_gpu::modules::ALL, ntt_gpu::modules::ALL].concat();
+        [gpu_core::modules::ALL, msm_gpu::modules::ALL, ntt_gpu::modules::ALL, groth16::modules::ALL]
+            .concat();
     let jobs: Vec<_> =
         modules.iter().flat_map(|module| (0..ARCHS.len()).map(move |arch| (module, arch))).collect();
     // What has been compiled before is not compiled again: large modules take a good part of a minute a chip.
