@@ -1,7 +1,7 @@
 //! Faults on purpose: a device whose k-th call of a kind fails, and what a product makes of it.
 //!
 //! [`FaultBackend`] stands between a device's handle and any backend. [`inject`] fails each call of each kind in turn, in
-//! every strategy, and holds what comes out to four promises: the error is typed and names the operation; nothing that was
+//! every pattern, and holds what comes out to four promises: the error is typed and names the operation; nothing that was
 //! taken is kept; the same product run again is right; the next product on the device is right.
 
 mod backend;
@@ -16,7 +16,7 @@ use gpu_core::schedule::{Action, Op};
 use gpu_core::sim::{SimBackend, SimHandle, SimOptions};
 use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Result, Workspace};
 use msm_gpu::schedule::{BASES, FOLD, STAGE, build};
-use msm_gpu::{Bases, DeviceLimits, Msm, MsmConfig, MsmError, MsmGroup, MsmPlan, ScalarForm, Strategy};
+use msm_gpu::{Bases, DeviceLimits, Msm, MsmConfig, MsmError, MsmGroup, MsmPlan, ScalarForm, SyncPattern};
 use serde::Serialize;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -58,11 +58,15 @@ pub enum Call {
     SyncStream,
     /// Reading a clock.
     Elapsed,
+    /// The begin or the end of a capture.
+    Capture,
+    /// A graph.
+    LaunchGraph,
 }
 
 impl Call {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::FreeBytes,
         Self::AllocDevice,
         Self::AllocPinned,
@@ -78,6 +82,8 @@ impl Call {
         Self::SyncEvent,
         Self::SyncStream,
         Self::Elapsed,
+        Self::Capture,
+        Self::LaunchGraph,
     ];
 }
 
@@ -99,6 +105,8 @@ impl fmt::Display for Call {
             Self::SyncEvent => "host wait for an event",
             Self::SyncStream => "host wait for a stream",
             Self::Elapsed => "clock",
+            Self::Capture => "capture",
+            Self::LaunchGraph => "graph",
         })
     }
 }
@@ -114,6 +122,8 @@ pub struct Live {
     pub streams: u64,
     /// Events.
     pub events: u64,
+    /// Graphs.
+    pub graphs: u64,
 }
 
 /// Which call fails.
@@ -230,9 +240,9 @@ impl Target {
 pub struct Row {
     /// Device.
     pub device: String,
-    /// Strategy.
+    /// Strategy, and whether its work is captured as graphs.
     #[serde(serialize_with = "crate::report::as_text")]
-    pub strategy: Strategy,
+    pub pattern: SyncPattern,
     /// What failed: a kind of call, or a host step.
     pub what: String,
     /// Calls of that kind in a run in which none fails.
@@ -269,8 +279,8 @@ impl Problem {
         Self { bases, scalars, product }
     }
 
-    fn config(strategy: Strategy) -> MsmConfig {
-        MsmConfig { strategy, window_bits: Some(4), ..MsmConfig::batches(BATCHES) }
+    fn config(pattern: SyncPattern) -> MsmConfig {
+        MsmConfig { window_bits: Some(4), ..MsmConfig::batches(BATCHES) }.with_pattern(pattern)
     }
 
     fn run(&self, msm: &mut Msm<G1Projective>) -> Result<(), Wrong> {
@@ -282,9 +292,9 @@ impl Problem {
     }
 
     /// A product from the first allocation to the last release, undisturbed.
-    fn whole(&self, device: &Device, strategy: Strategy) -> Result<(), Wrong> {
+    fn whole(&self, device: &Device, pattern: SyncPattern) -> Result<(), Wrong> {
         let bases = Bases::trusted(device, self.bases.points())?;
-        let mut msm = Msm::new(&bases, &Self::config(strategy))?;
+        let mut msm = Msm::new(&bases, &Self::config(pattern))?;
         msm.enable_timing()?;
         self.run(&mut msm)
     }
@@ -310,15 +320,15 @@ impl Wrong {
     }
 }
 
-/// Fails each call of each kind, and each host step, of a strategy, at most `limit` of a kind, spread evenly.
+/// Fails each call of each kind, and each host step, of a pattern, at most `limit` of a kind, spread evenly.
 ///
 /// # Panics
 /// If `limit` is 0.
-pub fn inject(target: &Target, strategy: Strategy, problem: &Problem, limit: u64) -> Vec<Row> {
-    let calls = Call::ALL.into_iter().map(|call| inject_calls(target, strategy, problem, call, limit));
+pub fn inject(target: &Target, pattern: SyncPattern, problem: &Problem, limit: u64) -> Vec<Row> {
+    let calls = Call::ALL.into_iter().map(|call| inject_calls(target, pattern, problem, call, limit));
     let steps = [StepFault::Error, StepFault::Panic]
         .into_iter()
-        .map(|fault| inject_steps(target, strategy, problem, fault, limit));
+        .map(|fault| inject_steps(target, pattern, problem, fault, limit));
     calls.chain(steps).collect()
 }
 
@@ -336,13 +346,13 @@ fn chosen(count: u64, limit: u64) -> Vec<u64> {
     chosen
 }
 
-fn inject_calls(target: &Target, strategy: Strategy, problem: &Problem, call: Call, limit: u64) -> Row {
+fn inject_calls(target: &Target, pattern: SyncPattern, problem: &Problem, call: Call, limit: u64) -> Row {
     let what = call.to_string();
     let mut row =
-        Row { device: target.id(), strategy, what, calls: 0, faults: 0, example: None, problems: vec![] };
+        Row { device: target.id(), pattern, what, calls: 0, faults: 0, example: None, problems: vec![] };
     let (device, faults, _) = target.device(0);
     faults.arm(call, u64::MAX);
-    if let Err(error) = problem.whole(&device, strategy) {
+    if let Err(error) = problem.whole(&device, pattern) {
         row.problems.push(format!("without a fault: {error}"));
         return row;
     }
@@ -358,7 +368,7 @@ fn inject_calls(target: &Target, strategy: Strategy, problem: &Problem, call: Ca
             }
         };
         let before = faults.live();
-        let (struck, result) = fail_call(device, faults, strategy, problem, call, k);
+        let (struck, result) = fail_call(device, faults, pattern, problem, call, k);
         row.faults += u64::from(struck.is_some());
         match result {
             Ok(error) => row.example = row.example.take().or(error),
@@ -371,7 +381,7 @@ fn inject_calls(target: &Target, strategy: Strategy, problem: &Problem, call: Ca
             device,
             faults,
             handle,
-            strategy,
+            pattern,
             problem,
             before,
             &format!("{call} {k}"),
@@ -384,7 +394,7 @@ fn inject_calls(target: &Target, strategy: Strategy, problem: &Problem, call: Ca
 fn fail_call(
     device: &Device,
     faults: &Faults,
-    strategy: Strategy,
+    pattern: SyncPattern,
     problem: &Problem,
     call: Call,
     k: u64,
@@ -394,7 +404,7 @@ fn fail_call(
     let mut msm = None;
     let outcome = (|| {
         let bases = Bases::trusted(device, problem.bases.points())?;
-        let msm = msm.insert(Msm::new(&bases, &Problem::config(strategy))?);
+        let msm = msm.insert(Msm::new(&bases, &Problem::config(pattern))?);
         msm.enable_timing()?;
         problem.run(msm)
     })();
@@ -445,7 +455,7 @@ fn aftermath(
     device: &Device,
     faults: &Faults,
     handle: Option<&SimHandle>,
-    strategy: Strategy,
+    pattern: SyncPattern,
     problem: &Problem,
     before: Live,
     what: &str,
@@ -462,6 +472,7 @@ fn aftermath(
                 pinned_bytes: stats.pinned_bytes,
                 streams: stats.live_streams as u64,
                 events: stats.live_events as u64,
+                graphs: 0,
             };
             if seen != live {
                 problems
@@ -470,7 +481,7 @@ fn aftermath(
         }
     };
     still("after the fault");
-    let next = problem.whole(device, strategy);
+    let next = problem.whole(device, pattern);
     still("after the next product");
     if let Err(error) = next {
         problems.push(format!("{what}: the next product: {error}"));
@@ -485,14 +496,20 @@ enum StepFault {
     Panic,
 }
 
-fn inject_steps(target: &Target, strategy: Strategy, problem: &Problem, fault: StepFault, limit: u64) -> Row {
+fn inject_steps(
+    target: &Target,
+    pattern: SyncPattern,
+    problem: &Problem,
+    fault: StepFault,
+    limit: u64,
+) -> Row {
     let what = match fault {
         StepFault::Error => "host step, error",
         StepFault::Panic => "host step, panic",
     };
     let mut row = Row {
         device: target.id(),
-        strategy,
+        pattern,
         what: what.into(),
         calls: 0,
         faults: 0,
@@ -502,7 +519,7 @@ fn inject_steps(target: &Target, strategy: Strategy, problem: &Problem, fault: S
     let (device, faults, handle) = target.device(1);
     let before = faults.live();
     let mut inject = || -> Result<(), Wrong> {
-        let mut stepped = Stepped::new(&device, strategy, problem)?;
+        let mut stepped = Stepped::new(&device, pattern, problem)?;
         row.calls = stepped.step_count();
         for k in chosen(row.calls, limit) {
             let outcome = catch_unwind(AssertUnwindSafe(|| stepped.run(Some((fault, k)))));
@@ -533,7 +550,7 @@ fn inject_steps(target: &Target, strategy: Strategy, problem: &Problem, fault: S
     if let Err(error) = inject() {
         row.problems.push(format!("without a fault: {error}"));
     }
-    row.problems.extend(aftermath(&device, &faults, handle.as_ref(), strategy, problem, before, what));
+    row.problems.extend(aftermath(&device, &faults, handle.as_ref(), pattern, problem, before, what));
     row
 }
 
@@ -549,13 +566,16 @@ struct Stepped<'a> {
 }
 
 impl<'a> Stepped<'a> {
-    fn new(device: &Device, strategy: Strategy, problem: &'a Problem) -> Result<Self, Wrong> {
+    fn new(device: &Device, pattern: SyncPattern, problem: &'a Problem) -> Result<Self, Wrong> {
         device.load(msm_gpu::modules::ALL)?;
         let limits = DeviceLimits::of(device)?;
-        let config = Problem::config(strategy);
+        let config = Problem::config(pattern);
         let plan = MsmPlan::new(G1Projective::KIND, ScalarForm::Montgomery, POINTS as u64, &config, &limits)
             .map_err(MsmError::from)?;
-        let workspace = Workspace::new(device, Arc::new(CheckedSchedule::new(build(&plan))?))?;
+        let mut workspace = Workspace::new(device, Arc::new(CheckedSchedule::new(build(&plan))?))?;
+        if plan.graph {
+            workspace.enable_graphs()?;
+        }
         let points = DeviceBuf::from_slice(device, "bases", problem.bases.points())?;
         Ok(Self { problem, plan, workspace, bindings: Bindings::new().bind(BASES, &points) })
     }

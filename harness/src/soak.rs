@@ -13,8 +13,8 @@ use ark_ff::{AdditiveGroup, BigInt, PrimeField};
 use gpu_core::sim::{Order, SimBackend, SimHandle, SimOptions, Stats, ThreadOrder};
 use gpu_core::{CheckedSchedule, Device, DeviceKind};
 use msm_gpu::{
-    Bases, Batches, DeviceLimits, GroupKind, Msm, MsmConfig, MsmError, MsmGroup, MsmPlan, Scalar, ScalarForm,
-    Strategy,
+    Bases, Batches, DeviceLimits, GroupKind, Msm, MsmConfig, MsmError, MsmGroup, MsmPlan, ResultMemory,
+    Scalar, ScalarForm, Strategy, SyncPattern,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::RngCore;
@@ -42,8 +42,10 @@ pub struct Draw {
     pub batches: u32,
     /// Whether the cut is asked for as the memory that it takes.
     pub by_bytes: bool,
-    /// Strategy.
-    pub strategy: Strategy,
+    /// Strategy, and whether its work is captured as graphs.
+    pub pattern: SyncPattern,
+    /// Where results arrive.
+    pub result_memory: ResultMemory,
     /// Bits of a window.
     pub window_bits: Option<u32>,
     /// Form of the scalars.
@@ -77,6 +79,7 @@ impl Draw {
             0 => 1 + below(rng, batches_max),
             _ => batches_max.min(1 + below(rng, 4)),
         } as u32;
+        let pattern = SyncPattern { strategy: draw_strategy(rng), graph: below(rng, 5) == 0 };
         Self {
             seed,
             iteration,
@@ -84,7 +87,12 @@ impl Draw {
             points,
             batches,
             by_bytes: below(rng, 8) == 0,
-            strategy: draw_strategy(rng),
+            pattern,
+            // A graph can hold no copy to pageable memory.
+            result_memory: match below(rng, 6) {
+                0 if !pattern.graph => ResultMemory::Pageable,
+                _ => ResultMemory::Pinned,
+            },
             window_bits: (below(rng, 3) > 0).then(|| 2 + below(rng, 7) as u32),
             form: pick(rng, &[ScalarForm::Montgomery, ScalarForm::Canonical]),
             scalars: pick(rng, &ScalarFlavour::ALL),
@@ -121,11 +129,12 @@ impl fmt::Display for Draw {
         let batches = if self.by_bytes { "batches by memory" } else { "batches" };
         write!(
             f,
-            "{} n={} {} {batches} {} w={:?} {:?} scalars {} bases {} runs {} {:?} {:?} {} multiprocessors",
+            "{} n={} {} {batches} {} {} results w={:?} {:?} scalars {} bases {} runs {} {:?} {:?} {} multiprocessors",
             self.group.word(),
             self.points,
             self.batches,
-            self.strategy,
+            self.pattern,
+            self.result_memory,
             self.window_bits,
             self.form,
             self.scalars,
@@ -260,8 +269,9 @@ impl Soak {
     }
 
     fn msm<G: MsmGroup, S: Scalar>(&self, draw: &Draw, bases: &Bases<G>) -> Result<Msm<G, S>, MsmError> {
-        let (strategy, window_bits) = (draw.strategy, draw.window_bits);
-        let counted = MsmConfig { strategy, window_bits, ..MsmConfig::batches(draw.batches) };
+        let Draw { window_bits, result_memory, .. } = *draw;
+        let counted = MsmConfig { window_bits, result_memory, ..MsmConfig::batches(draw.batches) }
+            .with_pattern(draw.pattern);
         let limits = DeviceLimits::of(bases.device())?;
         let plan = MsmPlan::new(G::KIND, S::FORM, bases.len() as u64, &counted, &limits)?;
         // What these batches take: fewer may fit it as well, if they are not longer.
@@ -345,7 +355,7 @@ mod tests {
         assert_eq!(values(|draw| draw.group.word().into()).len(), 2);
         assert_eq!(values(|draw| draw.scalars.to_string()).len(), ScalarFlavour::ALL.len());
         assert_eq!(values(|draw| draw.bases.to_string()).len(), BaseFlavour::ALL.len());
-        assert!(values(|draw| draw.strategy.to_string()).len() > EVERY_STRATEGY.len());
+        assert!(values(|draw| draw.pattern.strategy.to_string()).len() > EVERY_STRATEGY.len());
         for points in [0, 1, 31, 32, 33, 129, 255, 400] {
             assert!(draws.iter().any(|draw| draw.points == points), "{points} points");
         }

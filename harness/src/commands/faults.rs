@@ -9,7 +9,7 @@ use crate::report::{new_table, write_json};
 use gpu_core::cuda::CudaBackend;
 use gpu_core::sim::SimOptions;
 use gpu_core::{DeviceKind, GpuError};
-use msm_gpu::Strategy;
+use msm_gpu::SyncPattern;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -22,9 +22,9 @@ pub struct FaultsArgs {
     /// Where to run: `auto` (the simulated device, and every CUDA device), `sim`, `cuda` or `cuda:N`
     #[arg(long, default_value_t = DeviceChoice::Auto, value_name = "DEVICE")]
     pub device: DeviceChoice,
-    /// Strategies, separated by commas; one of each kind if not given
+    /// Strategies, separated by commas, `graph:` before one that is to be captured; one of each kind if not given
     #[arg(long, value_delimiter = ',', value_name = "STRATEGIES")]
-    pub strategies: Vec<Strategy>,
+    pub strategies: Vec<SyncPattern>,
     /// At most so many faults of a kind in a strategy, spread evenly; all if not given
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: Option<u64>,
@@ -50,12 +50,14 @@ struct Report<'a> {
 /// [`Failure`] where there is no such device, or the report cannot be written.
 pub fn run(args: &FaultsArgs, out: &mut dyn Write) -> Result<Judgement, Failure> {
     let targets = targets(args.device)?;
-    let strategies = if args.strategies.is_empty() { &EVERY_STRATEGY[..] } else { &args.strategies };
+    let graph = SyncPattern { strategy: EVERY_STRATEGY[1], graph: true };
+    let every = EVERY_STRATEGY.map(SyncPattern::from).into_iter().chain([graph]);
+    let patterns = if args.strategies.is_empty() { every.collect() } else { args.strategies.clone() };
     let (problem, limit) = (Problem::new(args.seed), args.limit.unwrap_or(u64::MAX));
     let mut rows = Vec::new();
     for target in &targets {
-        for strategy in strategies {
-            rows.extend(inject(target, *strategy, &problem, limit));
+        for pattern in &patterns {
+            rows.extend(inject(target, *pattern, &problem, limit));
         }
     }
     write_text(&rows, out).map_err(Failure::output)?;
@@ -100,7 +102,7 @@ fn write_text(rows: &[Row], out: &mut dyn Write) -> std::io::Result<()> {
         };
         table.add_row([
             row.device.clone(),
-            row.strategy.to_string(),
+            row.pattern.to_string(),
             row.what.clone(),
             row.calls.to_string(),
             row.faults.to_string(),
@@ -113,7 +115,7 @@ fn write_text(rows: &[Row], out: &mut dyn Write) -> std::io::Result<()> {
     for row in rows {
         for problem in &row.problems {
             problems += 1;
-            writeln!(out, "PROBLEM on {} with {}: {problem}", row.device, row.strategy)?;
+            writeln!(out, "PROBLEM on {} with {}: {problem}", row.device, row.pattern)?;
         }
     }
     let faults: u64 = rows.iter().map(|row| row.faults).sum();

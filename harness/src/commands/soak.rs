@@ -84,7 +84,7 @@ struct Tally {
 impl Tally {
     fn note(&mut self, outcome: Result<Draw, Box<SoakFailure>>) {
         match outcome {
-            Ok(draw) => *self.by_strategy.entry(draw.strategy.to_string()).or_default() += 1,
+            Ok(draw) => *self.by_strategy.entry(draw.pattern.to_string()).or_default() += 1,
             // Of those that run at once, the one that was drawn first.
             Err(failure) => {
                 if self.failure.as_ref().is_none_or(|other| failure.draw.iteration < other.draw.iteration) {

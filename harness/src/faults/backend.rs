@@ -2,7 +2,9 @@
 #![allow(unsafe_code)]
 
 use super::{Call, Faults};
-use gpu_core::backend::{Backend, DevicePtr, HostSpan, Kernel, LaunchArg, RawEvent, RawStream};
+use gpu_core::backend::{
+    Backend, DevicePtr, Graphs, HostSpan, Kernel, LaunchArg, RawEvent, RawGraph, RawStream,
+};
 use gpu_core::{DeviceInfo, ModuleSource, Result, Space};
 use std::sync::Arc;
 
@@ -154,5 +156,53 @@ impl Backend for FaultBackend {
     fn load(&self, source: &'static ModuleSource) -> Result<Vec<Kernel>> {
         self.faults.enter(Call::Load, &format!("module {}", source.name), 0)?;
         self.inner.load(source)
+    }
+    fn graphs(&self) -> Option<&dyn Graphs> {
+        self.inner.graphs().map(|_| self as &dyn Graphs)
+    }
+}
+
+impl FaultBackend {
+    fn inner_graphs(&self) -> &dyn Graphs {
+        self.inner.graphs().expect("graphs are asked for where there are some")
+    }
+}
+
+impl Graphs for FaultBackend {
+    fn begin_capture(&self, op: &str, stream: RawStream) -> Result<()> {
+        self.faults.enter(Call::Capture, op, 0)?;
+        self.inner_graphs().begin_capture(op, stream)
+    }
+
+    /// It ends, and then it fails: a stream that stays in a capture is no longer of use to anybody.
+    fn end_capture(&self, op: &str, stream: RawStream) -> Result<RawGraph> {
+        let ended = self.inner_graphs().end_capture(op, stream);
+        if let Err(error) = self.faults.enter(Call::Capture, op, 0) {
+            if let Ok(graph) = ended {
+                // SAFETY: it was made by the call above, is given to nobody, and was never launched.
+                unsafe { self.inner_graphs().destroy_graph(graph) };
+            }
+            return Err(error);
+        }
+        let graph = ended?;
+        self.faults.books().live.graphs += 1;
+        Ok(graph)
+    }
+
+    fn record_in_graph(&self, stream: RawStream, event: RawEvent) -> Result<()> {
+        self.faults.enter(Call::Record, "record", 0)?;
+        self.inner_graphs().record_in_graph(stream, event)
+    }
+
+    unsafe fn launch_graph(&self, op: &str, stream: RawStream, graph: RawGraph) -> Result<()> {
+        self.faults.enter(Call::LaunchGraph, op, 0)?;
+        // SAFETY: the caller's promise is the one that is asked for.
+        unsafe { self.inner_graphs().launch_graph(op, stream, graph) }
+    }
+
+    unsafe fn destroy_graph(&self, graph: RawGraph) {
+        self.faults.books().live.graphs -= 1;
+        // SAFETY: the caller's promise is the one that is asked for.
+        unsafe { self.inner_graphs().destroy_graph(graph) }
     }
 }
