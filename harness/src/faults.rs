@@ -1,8 +1,9 @@
 //! Faults on purpose: a device whose k-th call of a kind fails, and what a product makes of it.
 //!
-//! [`FaultBackend`] stands between a device's handle and any backend. [`inject`] fails each call of each kind in turn, in
-//! every pattern, and holds what comes out to four promises: the error is typed and names the operation; nothing that was
-//! taken is kept; the same product run again is right; the next product on the device is right.
+//! [`FaultBackend`] stands between a device's handle and any backend. [`inject`] fails each call of each kind
+//! in turn, in every strategy, and holds what comes out to four promises: the error is typed and names the
+//! operation; nothing that was taken is kept; the same product run again is right; the next product on the
+//! device is right.
 
 mod backend;
 
@@ -52,7 +53,8 @@ pub enum Call {
     Record,
     /// A stream's wait for an event.
     Wait,
-    /// The host's wait for an event. It waits, and then it fails: what such a failure reports has happened on the device.
+    /// The host's wait for an event. It waits, and then it fails: what such a failure reports has happened on
+    /// the device.
     SyncEvent,
     /// The host's wait for a stream; as for an event.
     SyncStream,
@@ -332,8 +334,8 @@ pub fn inject(target: &Target, pattern: SyncPattern, problem: &Problem, limit: u
     calls.chain(steps).collect()
 }
 
-/// Which of so many things to fail: all, or so many of them, the first and the last included; and the one after the last,
-/// which does not exist and must not be missed.
+/// Which of so many things to fail: all, or so many of them, the first and the last included; and the one
+/// after the last, which does not exist and must not be missed.
 fn chosen(count: u64, limit: u64) -> Vec<u64> {
     assert!(limit > 0, "a limit of 0 faults shows nothing");
     let mut chosen: Vec<u64> = match (count, limit) {
@@ -390,7 +392,8 @@ fn inject_calls(target: &Target, pattern: SyncPattern, problem: &Problem, call: 
     row
 }
 
-/// Fails one call. The operation that failed, if one did; and the error that came of it, or the promise that it broke.
+/// Fails one call. The operation that failed, if one did; and the error that came of it, or the promise that
+/// it broke.
 fn fail_call(
     device: &Device,
     faults: &Faults,

@@ -1,9 +1,10 @@
-//! The verification harness: shows that the prover's products are right, under every strategy and on every device.
+//! The verification harness: shows that the prover's products are right, under every strategy and on every
+//! device.
 //!
-//! [`oracle`] says what is right; [`sapling`] brings real proving keys, [`circuits`] what they prove, [`prove`] the
-//! proofs; [`devices`] finds what there is to run on;
-//! [`mutants`], [`faults`] and [`soak`] show that what is wrong is noticed;
-//! [`commands`] are the program's, [`report`] and [`progress`] what they show, [`error`] how they end.
+//! [`oracle`] says what is right; [`sapling`] brings real proving keys, [`circuits`] what they prove,
+//! [`prove`] the proofs; [`devices`] finds what there is to run on; [`mutants`], [`faults`] and [`soak`] show
+//! that what is wrong is noticed; [`commands`] are the program's, [`report`] and [`progress`] what they show,
+//! [`error`] how they end.
 #![deny(unsafe_code)]
 
 pub mod circuits;

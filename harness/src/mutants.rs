@@ -1,9 +1,10 @@
 //! Mutants: schedules with one mistake each, and who sees it.
 //!
-//! A [`Mutant`] changes the schedule of a plan in one way. [`observe`] shows it to three judges: the checker, which reads
-//! it; the simulated device, which runs it in adversarial orders and compares the product with the oracle's; and the
-//! estimator, which predicts whether it is faster than hard synchronisation. Each mutant says who must see it, so a judge
-//! that has gone blind is noticed; [`Deletion`] blinds one of them on purpose, to show that each of its checks is needed.
+//! A [`Mutant`] changes the schedule of a plan in one way. [`observe`] shows it to three judges: the checker,
+//! which reads it; the simulated device, which runs it in adversarial orders and compares the product with
+//! the oracle's; and the estimator, which predicts whether it is faster than hard synchronisation. Each
+//! mutant says who must see it, so a judge that has gone blind is noticed; [`Deletion`] blinds one of them on
+//! purpose, to show that each of its checks is needed.
 
 mod edit;
 mod set;
@@ -31,7 +32,8 @@ use std::fmt;
 pub enum Expected {
     /// Nobody: it is no mutant at all, and whoever reports it is wrong.
     Nothing,
-    /// The checker, with hazards of at least these kinds. The simulation must show it as a wrong point or an error where
+    /// The checker, with hazards of at least these kinds. The simulation must show it as a wrong point or an
+    /// error where
     /// `is_visible`; where not, the product is right in every order, by values that happen to agree.
     Hazard {
         /// Kinds that the checker must report, each in a case; and in each case, something.
@@ -140,9 +142,11 @@ const BATCHES: [u32; 3] = [2, 3, 5];
 const SIMULATED_POINTS: usize = 30;
 /// Narrow windows: few buckets, so that a run takes little time.
 const SIMULATED_WINDOW_BITS: u32 = 4;
-/// Points of an estimated product: each batch keeps the device busy for long enough to hide what the host does.
+/// Points of an estimated product: each batch keeps the device busy for long enough to hide what the host
+/// does.
 const ESTIMATED_POINTS: u64 = 1 << 20;
-/// A mutant that keeps less than this share of what its strategy gains over hard synchronisation gains nothing.
+/// A mutant that keeps less than this share of what its strategy gains over hard synchronisation gains
+/// nothing.
 const GAIN_MIN: f64 = 0.1;
 
 /// A rule by which the simulated device orders what is queued.
@@ -196,7 +200,8 @@ impl fmt::Display for Run {
     }
 }
 
-/// Predicted time of a mutant, between that of hard synchronisation and that of the strategy that it was made from.
+/// Predicted time of a mutant, between that of hard synchronisation and that of the strategy that it was made
+/// from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gain {
     /// Hard synchronisation.
@@ -208,7 +213,8 @@ pub struct Gain {
 }
 
 impl Gain {
-    /// The share of the strategy's gain that the mutant keeps; `None` where the strategy gains nothing itself.
+    /// The share of the strategy's gain that the mutant keeps; `None` where the strategy gains nothing
+    /// itself.
     pub fn share(&self) -> Option<f64> {
         let whole = self.hard_us - self.strategy_us;
         (whole > 0.0).then(|| (self.hard_us - self.mutant_us) / whole)
@@ -222,8 +228,8 @@ pub struct Sight {
     pub case: Case,
     /// The checker's report.
     pub report: Report,
-    /// The simulation's runs: each adversary until one of its orders shows the mutant. None for a malformed schedule, which
-    /// runs on no device.
+    /// The simulation's runs: each adversary until one of its orders shows the mutant. None for a malformed
+    /// schedule, which runs on no device.
     pub runs: Vec<Run>,
     /// The estimate; `None` for a malformed schedule.
     pub gain: Option<Gain>,
@@ -356,8 +362,8 @@ impl Sight {
 }
 
 impl Observation {
-    /// Who sees the mutant, if one check is left out. The checker has to see it in every case, the estimator in every case
-    /// in which the strategy gains something, the simulation in one.
+    /// Who sees the mutant, if one check is left out. The checker has to see it in every case, the estimator
+    /// in every case in which the strategy gains something, the simulation in one.
     pub fn seen_by(&self, without: Option<Deletion>) -> BTreeSet<Judge> {
         let all =
             |sees: fn(&Sight, Option<Deletion>) -> bool| self.sights.iter().all(|sight| sees(sight, without));
@@ -383,8 +389,8 @@ impl Observation {
         }
     }
 
-    /// What is not as it should be; nothing for a mutant that is seen by whoever must see it, as what it is, and by nobody
-    /// else.
+    /// What is not as it should be; nothing for a mutant that is seen by whoever must see it, as what it is,
+    /// and by nobody else.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let seen = self.seen_by(None);

@@ -1,9 +1,10 @@
 //! Soak: products drawn at random, for as long as one likes, each compared with the oracle's.
 //!
-//! A [`Draw`] is a pure function of a seed and a number, so a failure is a line that repeats it. It takes sizes from the edges
-//! of what kernels cut (warps, blocks, batches), and everything else that a user or a device can vary: group, batches,
-//! strategy and buffers, window, form and flavour of the scalars, flavour of the bases, the order in which the simulated device
-//! executes what is queued, and the order of threads in a block.
+//! A [`Draw`] is a pure function of a seed and a number, so a failure is a line that repeats it. It takes
+//! sizes from the edges of what kernels cut (warps, blocks, batches), and everything else that a user or a
+//! device can vary: group, batches, strategy and buffers, window, form and flavour of the scalars, flavour of
+//! the bases, the order in which the simulated device executes what is queued, and the order of threads in a
+//! block.
 
 use crate::EVERY_STRATEGY;
 use crate::mutants::Mutant;
@@ -129,7 +130,8 @@ impl fmt::Display for Draw {
         let batches = if self.by_bytes { "batches by memory" } else { "batches" };
         write!(
             f,
-            "{} n={} {} {batches} {} {} results w={:?} {:?} scalars {} bases {} runs {} {:?} {:?} {} multiprocessors",
+            "{} n={} {} {batches} {} {} results w={:?} {:?} scalars {} bases {} runs {} \
+             {:?} {:?} host order {:#x} {} multiprocessors",
             self.group.word(),
             self.points,
             self.batches,
@@ -142,6 +144,7 @@ impl fmt::Display for Draw {
             self.runs,
             self.order,
             self.thread_order,
+            self.host_seed,
             self.sm_count
         )
     }
@@ -195,8 +198,9 @@ pub struct Soak {
 }
 
 impl Soak {
-    /// On these devices; for the simulated one among them, each draw makes its own. With a mutant, schedules are changed by it
-    /// where they have a place for it, which shows that the soak can fail; a CUDA device runs no mutants, so it keeps its own.
+    /// On these devices; for the simulated one among them, each draw makes its own. With a mutant, schedules
+    /// are changed by it where they have a place for it, which shows that the soak can fail; a CUDA device
+    /// runs no mutants, so it keeps its own.
     ///
     /// # Panics
     /// If there is no device.
@@ -210,8 +214,8 @@ impl Soak {
 
     /// Draws a product, runs it, and compares.
     ///
-    /// # Errors
-    /// [`SoakFailure`] for a wrong point, an error of the device, memory that is not released, or a secret that is left in it.
+    /// # Errors [`SoakFailure`] for a wrong point, an error of the device, memory that is not released, or a
+    /// secret that is left in it.
     pub fn iterate(&self, iteration: u64) -> Result<Draw, Box<SoakFailure>> {
         let draw = Draw::new(self.seed, iteration);
         let device = &self.devices[(draw.device % self.devices.len() as u64) as usize];
@@ -321,7 +325,8 @@ fn nothing_is_left(handle: &SimHandle, draw: &Draw, runs: &[Vec<Fr>]) -> Result<
     if (device_bytes, pinned_bytes, live_streams, live_events) != (0, 0, 0, 0) {
         return Err(format!("not released: {:?}", handle.stats()));
     }
-    // A search through all memory costs as much as a product, so it is not for each. A short number would be found by chance.
+    // A search through all memory costs as much as a product, so it is not for each. A short number would be
+    // found by chance.
     let secret = runs.iter().flatten().find(|scalar| scalar.into_bigint().0[3] != 0);
     if let (Some(secret), true) = (secret, draw.iteration.is_multiple_of(8)) {
         let bytes = match draw.form {

@@ -1,4 +1,5 @@
-//! Faults on purpose, in two strategies: one that is alone with the device, and one with a thread that collects.
+//! Faults on purpose, in two strategies: one that is alone with the device, and one with a thread that
+//! collects.
 
 use gpu_core::{Device, GpuError, sim::SimBackend, sim::SimOptions};
 use harness::faults::{Call, FaultBackend, Problem, Row, Target, inject};

@@ -41,8 +41,8 @@ fn what_one_judge_alone_sees_nobody_sees_without_it() {
         let alone = observations().iter().filter(|seen| seen.seen_by(None) == BTreeSet::from([judge]));
         assert!(alone.count() >= 2, "{judge}");
     }
-    // Without a kind of hazard, a mutant passes by everybody: one that is right by the values alone. But a host thread that
-    // waits for ever is seen by whoever runs it.
+    // Without a kind of hazard, a mutant passes by everybody: one that is right by the values alone. But a
+    // host thread that waits for ever is seen by whoever runs it.
     let survives =
         |kind: &str| ablate(observations()).iter().any(|row| row.check == kind && !row.survive.is_empty());
     for kind in harness::mutants::HAZARD_KINDS.map(|kind| format!("{kind:?}")) {
@@ -76,7 +76,8 @@ fn the_published_plan_is_what_was_measured() {
         let observation = observations().iter().find(|observation| observation.mutant.name == name);
         observation.expect("a mutant").seen_by(None)
     };
-    // In pageable memory: no hazard, no gain. Page-locked: a device hazard, and points that are wrong in some orders.
+    // In pageable memory: no hazard, no gain. Page-locked: a device hazard, and points that are wrong in some
+    // orders.
     assert_eq!(seen("published-plan"), [Judge::Estimator].into());
     assert_eq!(seen("published-plan-page-locked"), [Judge::Checker, Judge::Simulation].into());
     assert_eq!(seen("wait-at-the-head"), [Judge::Estimator].into());

@@ -15,14 +15,15 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Fails the k-th allocation, copy, launch, event, wait and host step, for every k of every strategy, and exits with 1 if an
-/// error is not typed, something leaks, or a later product is wrong.
+/// Fails the k-th allocation, copy, launch, event, wait and host step, for every k of every strategy, and
+/// exits with 1 if an error is not typed, something leaks, or a later product is wrong.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FaultsArgs {
     /// Where to run: `auto` (the simulated device, and every CUDA device), `sim`, `cuda` or `cuda:N`
     #[arg(long, default_value_t = DeviceChoice::Auto, value_name = "DEVICE")]
     pub device: DeviceChoice,
-    /// Strategies, separated by commas, `graph:` before one that is to be captured; one of each kind if not given
+    /// Strategies, separated by commas, `graph:` before one that is to be captured; one of each kind if not
+    /// given
     #[arg(long, value_delimiter = ',', value_name = "STRATEGIES")]
     pub strategies: Vec<SyncPattern>,
     /// At most so many faults of a kind in a strategy, spread evenly; all if not given
@@ -70,7 +71,8 @@ pub fn run(args: &FaultsArgs, out: &mut dyn Write) -> Result<Judgement, Failure>
     Ok(if is_good { Judgement::Good } else { Judgement::Bad })
 }
 
-/// Opens what is chosen. A backend of its own for each CUDA device, since faults go between it and its handle.
+/// Opens what is chosen. A backend of its own for each CUDA device, since faults go between it and its
+/// handle.
 fn targets(choice: DeviceChoice) -> Result<Vec<Target>, GpuError> {
     let target = |device: &gpu_core::Device| match device.info().kind {
         DeviceKind::Sim => Ok(Target::Sim),

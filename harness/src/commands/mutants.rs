@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Shows schedules with one mistake each to the checker, the simulated device and the estimator, and exits with 1 if a
-/// mutant survives whoever must see it.
+/// Shows schedules with one mistake each to the checker, the simulated device and the estimator, and exits
+/// with 1 if a mutant survives whoever must see it.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MutantsArgs {
     /// Random orders for each mutant in each case, besides the earliest and the latest

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 /// Time between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// Draws products at random and compares each with the oracle's, until told to stop. Exits with 1 at the first that is wrong,
-/// with a line that repeats it.
+/// Draws products at random and compares each with the oracle's, until told to stop. Exits with 1 at the
+/// first that is wrong, with a line that repeats it.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SoakArgs {
     /// Where to run: `auto` (the simulated device, and every CUDA device), `sim`, `cuda` or `cuda:N`
@@ -35,11 +35,13 @@ pub struct SoakArgs {
     /// Stops after so many products
     #[arg(long, value_name = "COUNT")]
     pub iterations: Option<u64>,
-    /// Products at a time, on the simulated device; as many as there are processors if not given. A CUDA device has one
+    /// Products at a time, on the simulated device; as many as there are processors if not given. A CUDA
+    /// device has one
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub threads: Option<u64>,
     /// Repeats one product: the seed and the number that a failure printed
-    #[arg(long, value_name = "SEED:ITERATION", value_parser = parse_replay, conflicts_with_all = ["seed", "iterations", "minutes"])]
+    #[arg(long, value_name = "SEED:ITERATION", value_parser = parse_replay)]
+    #[arg(conflicts_with_all = ["seed", "iterations", "minutes"])]
     pub replay: Option<(u64, u64)>,
     /// Changes every schedule on the simulated device by a mutant, to see that the soak can fail
     #[arg(long, value_name = "NAME", value_parser = parse_mutant)]

@@ -1,4 +1,5 @@
-//! The backend that fails when it is told to. All it does is count and pass on, so its `unsafe` is its callers'.
+//! The backend that fails when it is told to. All it does is count and pass on, so its `unsafe` is its
+//! callers'.
 #![allow(unsafe_code)]
 
 use super::{Call, Faults};

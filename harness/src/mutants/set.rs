@@ -24,7 +24,8 @@ const fn hazard(
     }
 }
 
-/// A mutant that the checker reports, and that gives the right point in every order: nothing but the checker sees it.
+/// A mutant that the checker reports, and that gives the right point in every order: nothing but the checker
+/// sees it.
 const fn hidden(
     name: &'static str,
     models: &'static str,
