@@ -7,7 +7,7 @@ use crate::error::{Failure, Judgement};
 use crate::oracle::{BaseFlavour, KnownBases, ScalarFlavour, msm_by_arkworks, parse_seed, random_numbers};
 use crate::progress::Progress;
 use crate::prove::{ProofRow, ProveOptions, blinding, prove};
-use crate::report::{Idle, Row, Verdict, product_id, table, wants_colour};
+use crate::report::{Idle, Row, Verdict, product_id, table, wants_colour, write_json};
 use crate::sapling::{self, KeyName, SaplingKey};
 use crate::{BATCHES, STRATEGIES};
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
@@ -17,7 +17,7 @@ use groth16::{ProveConfig, ProveError, Trust};
 use msm_gpu::{Bases, Batches, GroupKind, Msm, MsmConfig, MsmError, MsmGroup, Strategy};
 use serde::Serialize;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Version of arkworks that results are compared with.
@@ -532,11 +532,6 @@ fn replay(args: &CheckArgs, row: &Row) -> String {
         line.push_str(&format!(" --keys {key}"));
     }
     format!("{line} --only {}", row.id())
-}
-
-fn write_json(path: &Path, report: &Report<'_>) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(report).expect("a report has string keys and finite numbers");
-    std::fs::write(path, text).map_err(|source| Failure::Write { path: path.into(), source })
 }
 
 #[cfg(test)]

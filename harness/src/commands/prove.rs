@@ -5,8 +5,8 @@ use crate::devices::{DeviceChoice, Devices};
 use crate::error::{Failure, Judgement};
 use crate::oracle::parse_seed;
 use crate::prove::{ProofRow, ProveOptions, blinding, prove};
-use crate::report::bytes_text;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use crate::report::{bytes_text, new_table, write_json};
+use comfy_table::{CellAlignment, Table};
 use gpu_core::DeviceInfo;
 use gpu_core::sim::SimOptions;
 use groth16::{ProveConfig, Trust, Upload};
@@ -119,9 +119,7 @@ pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
             no_cuda: no_cuda.map(|error| error.to_string()),
             proofs: &rows,
         };
-        let text =
-            serde_json::to_string_pretty(&report).expect("a report has string keys and finite numbers");
-        write_to(path, text.as_bytes())?;
+        write_json(path, &report)?;
     }
     let is_right = same && rows.iter().all(ProofRow::is_right);
     Ok(if is_right { Judgement::Good } else { Judgement::Bad })
@@ -169,8 +167,7 @@ pub(crate) fn write_row(row: &ProofRow, out: &mut dyn Write) -> std::io::Result<
 }
 
 fn phase_table(row: &ProofRow) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    let mut table = new_table();
     let mark = if row.is_virtual { " (predicted)" } else { "" };
     table.set_header(["phase", "backend", &format!("span, ms{mark}"), &format!("busy, ms{mark}")]);
     for phase in &row.phases {

@@ -3,7 +3,7 @@
 use crate::circuits::{CircuitName, constraints};
 use crate::error::{Failure, Judgement};
 use crate::oracle::random_numbers;
-use crate::report::bytes_text;
+use crate::report::{bytes_text, write_json};
 use gpu_core::check::{Report, check};
 use gpu_core::model::{Profile, Span, Timeline, estimate};
 use gpu_core::schedule::{Action, Schedule, Space};
@@ -11,7 +11,7 @@ use groth16::{ProofPlan, ProveConfig, Shape};
 use msm_gpu::{DeviceLimits, GroupKind, MsmConfig, MsmPlan, ScalarForm, Strategy};
 use serde::Serialize;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Threads that one multiprocessor of every chip of the profiles holds.
 const SM_THREADS: u64 = 2048;
@@ -202,11 +202,6 @@ fn write_text(whole: &ScheduleReport<'_>, out: &mut dyn Write) -> std::io::Resul
         timeline.idle_between_batches_us,
         timeline.host_blocked_us
     )
-}
-
-fn write_json(path: &Path, whole: &ScheduleReport<'_>) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(whole).expect("a report has string keys and finite numbers");
-    std::fs::write(path, text).map_err(|source| Failure::Write { path: path.into(), source })
 }
 
 #[cfg(test)]

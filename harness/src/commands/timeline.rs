@@ -7,8 +7,8 @@ use crate::commands::schedule::{Group, parse_profile};
 use crate::devices::DeviceChoice;
 use crate::error::{Failure, Judgement};
 use crate::oracle::{BaseFlavour, KnownBases, ScalarFlavour, parse_seed, random_numbers};
+use crate::report::{new_table, write_json};
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
-use comfy_table::{ContentArrangement, Table, presets};
 use gpu_core::model::{Profile, Span, Timeline, estimate};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceInfo, Schedule};
@@ -126,8 +126,7 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> Result<Judgement, Failur
         let devices = opened.devices.iter().map(Device::info).collect();
         let (harness, seed, profile) = (env!("CARGO_PKG_VERSION"), args.seed, &args.profile);
         let whole = TimelineReport { harness, seed, devices, profile, entries: &entries };
-        let text = serde_json::to_string_pretty(&whole).expect("a report has string keys and finite numbers");
-        std::fs::write(path, text).map_err(|source| Failure::Write { path: path.clone(), source })?;
+        write_json(path, &whole)?;
     }
     let all_right = entries.iter().all(|entry| entry.is_right);
     Ok(if all_right { Judgement::Good } else { Judgement::Bad })
@@ -217,8 +216,7 @@ fn op_times(schedule: &Schedule, measured: &[Span], predicted: &[Span]) -> BTree
 }
 
 fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> std::io::Result<()> {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    let mut table = new_table();
     table.set_header([
         "device",
         "group",
