@@ -149,14 +149,15 @@ impl Workspace {
         self.schedule.schedule()
     }
 
-    /// Makes the timing events, so that runs are traced on the device's clock. Costs two events an operation.
+    /// Makes the timing events, so that runs are traced on the device's clock. Costs two events an operation. After an
+    /// error runs are as untimed as before.
     ///
     /// # Errors
     /// [`GpuError::Driver`].
     pub fn enable_timing(&mut self) -> Result<()> {
-        let needed = if self.device.info().profile.is_some() { 0 } else { self.schedule().ops.len() + 1 };
-        while self.timers.len() < needed {
-            self.timers.push((self.device.event("start")?, self.device.event("end")?));
+        if self.device.info().profile.is_none() && self.timers.is_empty() {
+            let pair = |_| Ok((self.device.event("start")?, self.device.event("end")?));
+            self.timers = (0..=self.schedule().ops.len()).map(pair).collect::<Result<_>>()?;
         }
         // What was captured without timing stays without.
         if let Some(graphs) = &mut self.graphs {

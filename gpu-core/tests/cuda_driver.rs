@@ -338,6 +338,23 @@ fn a_schedule_runs_as_graphs_by_the_rules_of_capture() {
     });
 }
 
+/// Half of the timing events once stayed behind, and the next run reached for the other half.
+#[test]
+fn timing_that_cannot_be_had_leaves_runs_untimed() {
+    let env = [("FAKE_CUDA_EVENT_FAILS", "12")];
+    with_driver("timing_that_cannot_be_had_leaves_runs_untimed", &[], &env, || {
+        let device = Device::cuda(0).expect("the stand-in opens");
+        let number = DeviceBuf::<u64>::new(&device, "number", 1).expect("memory");
+        let checked = Arc::new(CheckedSchedule::new(relay(false)).expect("no hazards"));
+        let mut workspace = Workspace::new(&device, checked).expect("memory");
+        let expected = |first| (first..first + u64::from(BATCHES)).collect::<Vec<_>>();
+        workspace.enable_timing().expect_err("the twelfth event is refused");
+        assert_eq!(relayed(&mut workspace, &number, 100, None).expect("untimed"), expected(100));
+        workspace.enable_timing().expect("events");
+        assert_eq!(relayed(&mut workspace, &number, 200, None).expect("timed"), expected(200));
+    });
+}
+
 #[test]
 fn a_capture_that_breaks_a_rule_is_an_error_and_ends() {
     with_driver("a_capture_that_breaks_a_rule_is_an_error_and_ends", &[], &[], || {

@@ -248,7 +248,12 @@ int cuStreamWaitEvent(object *stream, object *event, unsigned flags) {
     take_place(stream);
     return OK;
 }
-int cuEventCreate(void **event, unsigned flags) { return flags == 0 ? create(event) : INVALID_VALUE; }
+int cuEventCreate(void **event, unsigned flags) {
+    static int made;
+    const char *fails = getenv("FAKE_CUDA_EVENT_FAILS");
+    if (fails && ++made == atoi(fails)) return OUT_OF_MEMORY;
+    return flags == 0 ? create(event) : INVALID_VALUE;
+}
 int cuEventDestroy_v2(void *event) { return destroy(event); }
 int cuEventRecord(object *event, object *stream) {
     NEEDS_CONTEXT;
