@@ -147,12 +147,12 @@ fn fp_is_arkworks_fq() {
     lazy.extend([difference.clone(), difference.clone()]);
     let limbs32 = [product.clone(), product.clone(), product.clone(), square.clone()];
     for device in &devices(&modules::FIELD_OPS) {
-        check(device, "fp_add", &[&a, &b], &[sum.clone()]);
-        check(device, "fp_sub", &[&a, &b], &[difference.clone()]);
+        check(device, "fp_add", &[&a, &b], std::slice::from_ref(&sum));
+        check(device, "fp_sub", &[&a, &b], std::slice::from_ref(&difference));
         check(device, "fp_neg", &[&a], &[each(&a, |a| -a)]);
-        check(device, "fp_mul", &[&a, &b], &[product.clone()]);
-        check(device, "fp_sqr", &[&a], &[square.clone()]);
-        check(device, "fp_mul_sub", &[&a, &b, &c, &d], &[mul_sub.clone()]);
+        check(device, "fp_mul", &[&a, &b], std::slice::from_ref(&product));
+        check(device, "fp_sqr", &[&a], std::slice::from_ref(&square));
+        check(device, "fp_mul_sub", &[&a, &b, &c, &d], std::slice::from_ref(&mul_sub));
         check(device, "fp_reduce", &[&a], &vec![a.clone(); 9]);
         check(device, "fp_lazy", &[&a, &b], &lazy);
         check(device, "fp_limbs32", &[&a, &b], &limbs32);
@@ -175,10 +175,10 @@ fn fr_is_arkworks_fr() {
         check(device, "fr_sub", &[&a, &b], &[zip(&a, &b, |a, b| a - b)]);
         check(device, "fr_neg", &[&a], &[each(&a, |a| -a)]);
         check(device, "fr_mul", &[&a, &b], &vec![product.clone(); 2]);
-        check(device, "fr_sqr", &[&a], &[square.clone()]);
+        check(device, "fr_sqr", &[&a], std::slice::from_ref(&square));
         check(device, "fr_limbs32", &[&a, &b], &limbs32);
-        check(device, "fr_from_mont", &[&a], &[plain.clone()]);
-        check(device, "fr_to_mont", &[&plain], &[a.clone()]);
+        check(device, "fr_from_mont", &[&a], std::slice::from_ref(&plain));
+        check(device, "fr_to_mont", &[&plain], std::slice::from_ref(&a));
     }
 }
 
@@ -200,7 +200,7 @@ fn any_256_bits_become_a_scalar() {
     let expected: Vec<Fr> = words.iter().map(|words| Fr::from_le_bytes_mod_order(&bytes(words))).collect();
     let words: Vec<Fr> = words.into_iter().map(Fr::new_unchecked).collect();
     for device in &devices(&modules::FIELD_OPS) {
-        check(device, "fr_to_mont", &[&words], &[expected.clone()]);
+        check(device, "fr_to_mont", &[&words], std::slice::from_ref(&expected));
     }
 }
 

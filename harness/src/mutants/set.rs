@@ -211,6 +211,22 @@ pub const MUTANTS: &[Mutant] = &[
             Some(())
         },
     ),
+    Mutant {
+        inputs: Inputs::LastBatchZero,
+        ..hazard(
+            "nothing-read-too-early",
+            "the same in a fresh slot, and the batch adds nothing: zeros would do, were the slot not poisoned",
+            &[ReadTooEarly],
+            |edit| {
+                let (slots, last) = (edit.result_slots()?, edit.last_batch());
+                (last < slots).then_some(())?;
+                let before = edit.event("downloaded", last - 1)?;
+                let wait = edit.find(What::HostWait, "rows_downloaded", last)?;
+                *event_of(&mut edit.schedule.ops[wait]) = before;
+                Some(())
+            },
+        )
+    },
     hazard(
         "wait-for-the-reduction",
         "the host waits for the stream that computes, not for the one that copies",
