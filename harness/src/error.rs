@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  everything is as it should be
-  1  a result differs from the oracle's, or a schedule has hazards
+  1  a result differs from the oracle's, a schedule has hazards, a mutant survives, or a fault leaves a trace
   2  the command line asks for something that does not exist or cannot be
   3  no such device, no driver, or no NVRTC to compile the kernels with
   4  any other failure: a key that cannot be read, a device that runs out of memory";
