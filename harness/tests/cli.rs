@@ -83,7 +83,7 @@ fn what_cannot_be_asked_is_exit_code_2() {
         (&["check", "--device", "sim", "--quick", "--only", "no such product"], "no product has"),
         (&["schedule", "--strategy", "soft"], "`soft` is not `hard`"),
         (&["schedule", "--batches", "0"], "at least one batch"),
-        (&["prove"], "unrecognized subcommand"),
+        (&["fly"], "unrecognized subcommand"),
     ];
     for (args, message) in cases {
         let output = run(args);
