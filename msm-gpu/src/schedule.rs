@@ -54,6 +54,8 @@ const POINT_THREADS: u32 = 128;
 
 /// Bytes that the host stages in a microsecond, all cores together.
 const STAGE_BYTES_PER_US: f64 = 40e3;
+/// Microseconds until the pool's threads, asleep since the last run, copy at that rate.
+const STAGE_WAKE_US: f64 = 400.0;
 /// Microseconds of the host's multiplication in Fp, inside point additions.
 const HOST_MUL_US: f64 = 0.1;
 /// How much longer a lone addition takes as a call than inlined.
@@ -349,7 +351,8 @@ impl Builder<'_> {
         let (slot, bytes) = (self.slot(batch), 32 * self.batch_len(batch));
         let src = self.first(self.part.buffers.scalars_host[slot], bytes);
         let dst = self.first(self.part.buffers.scalars[slot], bytes);
-        let host_us = bytes as f64 / STAGE_BYTES_PER_US;
+        let wake_us = if batch == 0 { STAGE_WAKE_US } else { 0.0 };
+        let host_us = wake_us + bytes as f64 / STAGE_BYTES_PER_US;
         let stage = Action::HostStep { reads: vec![], writes: vec![src], host_us };
         self.schedule.push(self.host_step(STAGE), Some(batch), stage);
         self.schedule.push(
