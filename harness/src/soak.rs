@@ -345,6 +345,7 @@ fn nothing_is_left(handle: &SimHandle, draw: &Draw, runs: &[Vec<Fr>]) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpu_core::DeviceBuf;
     use std::collections::BTreeSet;
 
     #[test]
@@ -352,6 +353,25 @@ mod tests {
         assert_eq!(Draw::new(3, 17), Draw::new(3, 17));
         assert_ne!(Draw::new(3, 17).device, Draw::new(3, 18).device);
         assert_ne!(Draw::new(3, 17).device, Draw::new(4, 17).device);
+    }
+
+    #[test]
+    fn what_is_left_is_found_and_what_looks_like_it_is_not() {
+        let backend = SimBackend::new(SimOptions::default());
+        let handle = backend.handle();
+        let device = Device::from_backend(Box::new(backend));
+        let draw = Draw { form: ScalarForm::Montgomery, ..Draw::new(1, 8) };
+        let stream = device.stream("left").expect("a stream");
+        let left = nothing_is_left(&handle, &draw, &[]).expect_err("a stream is left");
+        assert!(left.starts_with("not released"), "{left}");
+        drop(stream);
+        // Freed without being wiped, as no secret may be.
+        let (secret, short) = (-Fr::from(2), Fr::from(2));
+        let freed = [secret, short].map(|scalar| DeviceBuf::from_slice(&device, "left", &[scalar]));
+        drop(freed.map(|buf| buf.expect("memory")));
+        let left = nothing_is_left(&handle, &draw, &[vec![short, secret]]).expect_err("a secret is left");
+        assert!(left.contains("freed buffer left"), "{left}");
+        assert_eq!(nothing_is_left(&handle, &draw, &[vec![short]]), Ok(()));
     }
 
     #[test]
