@@ -101,6 +101,19 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// As [`free_device`](Self::free_device), for [`alloc_pinned`](Self::alloc_pinned).
     unsafe fn free_pinned(&self, ptr: *mut u8, bytes: usize);
 
+    /// Page-locks host memory that is somebody else's, where it lies. `bytes` is not 0.
+    ///
+    /// # Safety
+    /// The memory stays allocated until it is [unregistered](Self::unregister_host).
+    unsafe fn register_host(&self, name: &str, ptr: *const u8, bytes: usize) -> Result<()>;
+
+    /// Undoes [`register_host`](Self::register_host).
+    ///
+    /// # Safety
+    /// The range was registered with this backend as it is given here, is unregistered once, and no queued
+    /// operation uses it.
+    unsafe fn unregister_host(&self, ptr: *const u8, bytes: usize);
+
     /// Makes a stream that runs beside all others.
     fn create_stream(&self, name: &str) -> Result<RawStream>;
 

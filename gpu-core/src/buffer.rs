@@ -259,6 +259,53 @@ impl<T: Pod> DownloadBuf<T> {
     }
 }
 
+/// Host memory of the caller's, page-locked where it lies for as long as this lives. It is not wiped: it is the
+/// caller's.
+pub struct Registered<'a, T> {
+    device: Device,
+    items: &'a [T],
+}
+
+impl<T> fmt::Debug for Registered<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Registered({} x {})", self.items.len(), std::any::type_name::<T>())
+    }
+}
+
+impl<'a, T: Pod> Registered<'a, T> {
+    /// Page-locks memory, which costs about as much as copying it. The same memory may be registered more than once.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`](crate::GpuError::Driver): memory that overlaps other memory that is page-locked, that is mapped
+    /// read-only, or more than the system lets be locked.
+    pub fn new(device: &Device, name: &str, items: &'a [T]) -> Result<Self> {
+        if size_of_val(items) > 0 {
+            device.register(name, bytes_of(items))?;
+        }
+        Ok(Self { device: device.clone(), items })
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        bytes_of(self.items)
+    }
+}
+
+impl<T> Drop for Registered<'_, T> {
+    fn drop(&mut self) {
+        if size_of_val(self.items) > 0 {
+            // SAFETY: only `T: Pod` gets here, as in `new`: plain bytes without padding.
+            let bytes = unsafe {
+                std::slice::from_raw_parts(self.items.as_ptr().cast::<u8>(), size_of_val(self.items))
+            };
+            self.device.unregister(bytes);
+        }
+    }
+}
+
 /// A running copy, which owns its host memory and keeps its device memory alive.
 ///
 /// Dropping it waits. Leaking it leaks the memory and is harmless.

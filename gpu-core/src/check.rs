@@ -349,7 +349,8 @@ fn op_faults(schedule: &Schedule, op: &Op) -> Vec<(Option<Region>, String)> {
         Action::Fill { dst, .. } => expect(dst, Space::is_device, "device memory"),
         Action::Launch { .. } => op.reads().iter().for_each(|r| expect(r, Space::is_device, "device memory")),
         Action::HostStep { reads, writes, .. } => {
-            reads.iter().chain(writes).for_each(|region| expect(region, is_host, "host memory"));
+            reads.iter().for_each(|region| expect(region, is_host, "host memory"));
+            writes.iter().for_each(|region| expect(region, is_own_host, "host memory of the schedule"));
         }
         Action::Record { .. }
         | Action::Wait { .. }
@@ -382,8 +383,12 @@ fn is_host(space: Space) -> bool {
     !space.is_device()
 }
 
+fn is_own_host(space: Space) -> bool {
+    is_host(space) && !space.is_bound()
+}
+
 fn is_upload_source(space: Space) -> bool {
-    matches!(space, Space::PinnedUpload | Space::Pageable)
+    matches!(space, Space::PinnedUpload | Space::Registered | Space::Pageable)
 }
 
 fn is_download_target(space: Space) -> bool {
@@ -620,7 +625,7 @@ impl<'a> Checker<'a> {
         let memory = schedule.buffers.iter().map(|buffer| {
             // What the caller binds is theirs to have filled. All else is filled by the schedule or by
             // nobody.
-            Cells::new(buffer.bytes, buffer.space == Space::Resident)
+            Cells::new(buffer.bytes, buffer.space.is_bound())
         });
         Self {
             schedule,

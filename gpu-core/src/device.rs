@@ -53,6 +53,8 @@ pub struct Device {
 struct Inner {
     backend: Box<dyn Backend>,
     kernels: Mutex<HashMap<&'static str, Kernel>>,
+    /// Host ranges that are page-locked where they lie, by address and length, and how many hold them so.
+    registered: Mutex<HashMap<(usize, usize), usize>>,
 }
 
 impl Device {
@@ -71,7 +73,7 @@ impl Device {
 
     /// A device over any backend: how the harness puts a fault injector in between.
     pub fn from_backend(backend: Box<dyn Backend>) -> Self {
-        Self { inner: Arc::new(Inner { backend, kernels: Mutex::default() }) }
+        Self { inner: Arc::new(Inner { backend, kernels: Mutex::default(), registered: Mutex::default() }) }
     }
 
     /// Name and limits.
@@ -122,6 +124,37 @@ impl Device {
     /// A loaded kernel by name.
     pub fn kernel(&self, name: &str) -> Option<Kernel> {
         self.inner.kernels.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+    }
+
+    /// Page-locks host memory where it lies; what is page-locked already, from its first byte to its last, is
+    /// so once more.
+    pub(crate) fn register(&self, name: &str, memory: &[u8]) -> Result<()> {
+        let mut registered = self.inner.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let holders = registered.entry((memory.as_ptr() as usize, memory.len())).or_insert(0);
+        if *holders == 0 {
+            // SAFETY: the caller, `Registered`, borrows the memory until it unregisters it.
+            let outcome = unsafe { self.backend().register_host(name, memory.as_ptr(), memory.len()) };
+            if outcome.is_err() {
+                registered.remove(&(memory.as_ptr() as usize, memory.len()));
+                return outcome;
+            }
+        }
+        *registered.get_mut(&(memory.as_ptr() as usize, memory.len())).expect("inserted above") += 1;
+        Ok(())
+    }
+
+    /// Undoes one [`register`](Self::register).
+    pub(crate) fn unregister(&self, memory: &[u8]) {
+        let mut registered = self.inner.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (memory.as_ptr() as usize, memory.len());
+        let holders = registered.get_mut(&key).expect("what is unregistered was registered");
+        *holders -= 1;
+        if *holders == 0 {
+            registered.remove(&key);
+            // SAFETY: registered above, and nobody else holds it; transfers from it have executed, as their
+            // owners promise.
+            unsafe { self.backend().unregister_host(memory.as_ptr(), memory.len()) };
+        }
     }
 
     /// Makes a stream.

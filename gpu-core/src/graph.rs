@@ -7,7 +7,7 @@
 //! more is added.
 
 use crate::Result;
-use crate::backend::{DevicePtr, RawGraph};
+use crate::backend::RawGraph;
 use crate::check::issue_order;
 use crate::device::{Device, Event, Stream};
 use crate::error::GpuError;
@@ -51,7 +51,7 @@ pub(crate) struct GraphRun {
     /// stream.
     captured: Mutex<Vec<Option<Graph>>>,
     /// What the graphs were captured with: addresses are part of them.
-    resident: Vec<DevicePtr>,
+    bound: Vec<u64>,
 }
 
 impl GraphRun {
@@ -82,7 +82,7 @@ impl GraphRun {
         let done = segments.iter().map(|_| device.event("end of a graph")).collect::<Result<_>>()?;
         let captured = Mutex::new(segments.iter().map(|_| None).collect());
         let (origin, fork) = (device.stream("graphs")?, device.event("fork")?);
-        Ok(Self { segments, segment_of, mark_of, origin, fork, done, captured, resident: Vec::new() })
+        Ok(Self { segments, segment_of, mark_of, origin, fork, done, captured, bound: Vec::new() })
     }
 
     /// The stream that graphs are launched on.
@@ -98,14 +98,16 @@ impl GraphRun {
 
     /// Before a run: drops what was captured with other memory bound.
     pub(crate) fn prepare(&mut self, schedule: &Schedule, places: &[Place]) {
-        let resident = |(buffer, place): (&Buffer, &Place)| match place {
-            Place::Device(ptr) if buffer.space == Space::Resident => Some(*ptr),
-            _ => None,
+        let address = |place: &Place| match place {
+            Place::Device(ptr) => ptr.0,
+            Place::Host(span) => span.ptr as u64,
         };
-        let resident: Vec<_> = schedule.buffers.iter().zip(places).filter_map(resident).collect();
-        if resident != self.resident {
+        let is_bound = |(buffer, _): &(&Buffer, &Place)| buffer.space.is_bound();
+        let bound = schedule.buffers.iter().zip(places).filter(is_bound);
+        let bound: Vec<_> = bound.map(|(_, place)| address(place)).collect();
+        if bound != self.bound {
             self.forget();
-            self.resident = resident;
+            self.bound = bound;
         }
     }
 

@@ -35,7 +35,7 @@ pub mod run;
 pub mod schedule;
 pub mod sim;
 
-pub use buffer::{DeviceBuf, DownloadBuf, InFlight, UploadBuf};
+pub use buffer::{DeviceBuf, DownloadBuf, InFlight, Registered, UploadBuf};
 pub use check::{CheckedSchedule, Hazard, HazardKind, Report};
 pub use device::{Device, DeviceInfo, DeviceKind};
 pub use error::GpuError;

@@ -6,7 +6,7 @@
 
 use crate::Result;
 use crate::backend::{DevicePtr, HostSpan, Kernel, LaunchArg, RawEvent, RawStream};
-use crate::buffer::{DeviceBuf, DeviceMemory, PinnedMemory};
+use crate::buffer::{DeviceBuf, DeviceMemory, PinnedMemory, Registered};
 use crate::check::CheckedSchedule;
 use crate::device::{Device, DeviceKind, Event, Stream};
 use crate::error::GpuError;
@@ -25,19 +25,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use zeroize::Zeroize;
 
-/// Caller-owned device buffers for the [`Space::Resident`] buffers of a schedule.
-#[derive(Default)]
-pub struct Bindings {
+/// The caller's memory for the [`Space::Resident`] and [`Space::Registered`] buffers of a schedule.
+#[derive(Clone, Default)]
+pub struct Bindings<'a> {
     resident: HashMap<BufferId, Arc<DeviceMemory>>,
+    registered: HashMap<BufferId, (&'a Device, &'a [u8])>,
 }
 
-impl fmt::Debug for Bindings {
+impl fmt::Debug for Bindings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Bindings({:?})", self.resident.keys())
+        write!(f, "Bindings({:?}, {:?})", self.resident.keys(), self.registered.keys())
     }
 }
 
-impl Bindings {
+impl<'a> Bindings<'a> {
     /// No bindings.
     pub fn new() -> Self {
         Self::default()
@@ -47,6 +48,13 @@ impl Bindings {
     #[must_use]
     pub fn bind<T: Pod>(mut self, id: BufferId, buf: &DeviceBuf<T>) -> Self {
         self.resident.insert(id, buf.memory.clone());
+        self
+    }
+
+    /// Binds page-locked memory of the caller, which stays as it is while the binding lives.
+    #[must_use]
+    pub fn bind_registered<T: Pod>(mut self, id: BufferId, memory: &'a Registered<'_, T>) -> Self {
+        self.registered.insert(id, (memory.device(), memory.bytes()));
         self
     }
 }
@@ -100,7 +108,7 @@ enum Memory {
     Device(DeviceMemory),
     Pinned(PinnedMemory),
     Pageable(Vec<u64>),
-    Resident,
+    Bound,
 }
 
 /// The memory, streams and events of one schedule on one device, kept between runs so that a warm run
@@ -183,11 +191,11 @@ impl Workspace {
     ///
     /// # Errors
     /// The first failure, of a device operation or a host step, which ends all host threads; [`GpuError::Incomplete`] for a
-    /// resident buffer that is not bound or has another size; [`GpuError::HostThread`].
+    /// buffer of the caller's that is not bound or has another size; [`GpuError::HostThread`].
     ///
     /// # Panics
     /// With the panic of a host step, once nothing is in flight any more.
-    pub fn run(&mut self, bindings: &Bindings, steps: &HostSteps<'_>) -> Result<Trace> {
+    pub fn run(&mut self, bindings: &Bindings<'_>, steps: &HostSteps<'_>) -> Result<Trace> {
         let places = self.places(bindings)?;
         if let Some(graphs) = &mut self.graphs {
             graphs.prepare(self.schedule.schedule(), &places);
@@ -253,14 +261,12 @@ impl Workspace {
     }
 
     /// Where each buffer lies in this run.
-    fn places(&mut self, bindings: &Bindings) -> Result<Vec<Place>> {
+    fn places(&mut self, bindings: &Bindings<'_>) -> Result<Vec<Place>> {
         let schedule = self.schedule.schedule();
         let place = |(index, memory): (usize, &mut Memory)| {
             Ok(match memory {
                 Memory::Device(memory) => Place::Device(memory.ptr),
-                Memory::Resident => {
-                    Place::Device(bound(&self.device, schedule, BufferId(index as u32), bindings)?)
-                }
+                Memory::Bound => bound(&self.device, schedule, BufferId(index as u32), bindings)?,
                 Memory::Pinned(memory) => Place::Host(memory.span()),
                 Memory::Pageable(words) => {
                     let (ptr, bytes) = (words.as_mut_ptr().cast(), words.len() * 8);
@@ -299,20 +305,27 @@ impl Drop for Workspace {
     }
 }
 
-/// The memory that is bound to a resident buffer.
-fn bound(device: &Device, schedule: &Schedule, id: BufferId, bindings: &Bindings) -> Result<DevicePtr> {
+/// The memory that is bound to a buffer of the caller's.
+fn bound(device: &Device, schedule: &Schedule, id: BufferId, bindings: &Bindings<'_>) -> Result<Place> {
     let buffer = &schedule.buffers[id.0 as usize];
     let refuse = |reason| GpuError::Incomplete { schedule: schedule.name.clone(), reason };
-    let memory =
-        bindings.resident.get(&id).ok_or_else(|| refuse(format!("buffer {} is not bound", buffer.name)))?;
-    if memory.bytes != buffer.bytes {
-        let (bytes, needed) = (memory.bytes, buffer.bytes);
+    let resident =
+        bindings.resident.get(&id).map(|memory| (&memory.device, memory.bytes, Place::Device(memory.ptr)));
+    let registered = bindings.registered.get(&id).map(|(device, memory)| {
+        let (ptr, bytes) = (memory.as_ptr().cast_mut(), memory.len());
+        (*device, bytes as u64, Place::Host(HostSpan { ptr, bytes, space: Space::Registered }))
+    });
+    let found = if buffer.space == Space::Resident { resident } else { registered };
+    let (owner, bytes, place) =
+        found.ok_or_else(|| refuse(format!("buffer {} is not bound", buffer.name)))?;
+    if bytes != buffer.bytes {
+        let needed = buffer.bytes;
         return Err(refuse(format!("buffer {} is bound to {bytes} bytes, not {needed}", buffer.name)));
     }
-    if !memory.device.is_same(device) {
+    if !owner.is_same(device) {
         return Err(refuse(format!("buffer {} is on another device", buffer.name)));
     }
-    Ok(memory.ptr)
+    Ok(place)
 }
 
 /// Where a buffer lies.
@@ -323,7 +336,7 @@ pub(crate) enum Place {
 }
 
 // SAFETY: an address, which says nothing about who may use it. It is of memory of a workspace that is
-// borrowed exclusively for the run; whoever goes through it argues for that there (`Running::views`, and the
+// borrowed exclusively for the run, or of the caller's that is bound, and only read; whoever goes through it argues for that there (`Running::views`, and the
 // copies in `Running::queue`).
 unsafe impl Send for Place {}
 // SAFETY: as above.
@@ -638,7 +651,8 @@ impl Running<'_> {
         let reads = reads.iter().map(|region| self.host_span(region)).collect::<Vec<_>>();
         let writes = writes.iter().map(|region| self.host_span(region)).collect::<Vec<_>>();
         // SAFETY: each span lies in a buffer of the workspace, which is borrowed exclusively for the run and
-        // makes no other reference to its bytes meanwhile; a step gives its views up before it returns.
+        // makes no other reference to its bytes meanwhile, or in memory of the caller's, which is borrowed
+        // shared for the run and which no checked schedule writes; a step gives its views up before it returns.
         // Within the step, written spans overlap no other span (asserted). Steps of other host threads that
         // touch these bytes are ordered before or after this one by flags, whose lock makes what was written
         // visible: the checked schedule has no race, and unchecked ones run on one thread, a step at a time
@@ -671,7 +685,7 @@ fn is_timed(op: &Op) -> bool {
 fn allocate(device: &Device, buffer: &Buffer) -> Result<Memory> {
     Ok(match buffer.space {
         Space::Device => Memory::Device(DeviceMemory::new(device, &buffer.name, buffer.bytes)?),
-        Space::Resident => Memory::Resident,
+        Space::Resident | Space::Registered => Memory::Bound,
         Space::PinnedUpload | Space::PinnedDownload => {
             Memory::Pinned(PinnedMemory::new(device, &buffer.name, buffer.bytes as usize, buffer.space)?)
         }

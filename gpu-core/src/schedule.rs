@@ -36,6 +36,9 @@ pub enum Space {
     PinnedUpload,
     /// Page-locked host memory that the device writes and the host reads.
     PinnedDownload,
+    /// Host memory of the caller, page-locked where it lies and bound for a run: an upload reads it when it
+    /// executes. Nothing writes it.
+    Registered,
     /// Ordinary host memory: an upload reads it before the call returns, a download blocks the host until it
     /// is done.
     Pageable,
@@ -45,6 +48,11 @@ impl Space {
     /// Whether kernels can reach it.
     pub fn is_device(self) -> bool {
         matches!(self, Space::Device | Space::Resident)
+    }
+
+    /// Whether it is the caller's, who binds it for a run, and has filled it by then.
+    pub fn is_bound(self) -> bool {
+        matches!(self, Space::Resident | Space::Registered)
     }
 }
 

@@ -5,7 +5,9 @@ use gpu_core::backend::{Backend, HostSpan, Kernel, LaunchArg};
 use gpu_core::cuda::{CudaBackend, device_count};
 use gpu_core::kernel::{KernelEntry, SimKernel};
 use gpu_core::schedule::{Action, BufferId, MAIN, Region};
-use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Schedule, Space, Workspace};
+use gpu_core::{
+    Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Registered, Schedule, Space, Workspace,
+};
 use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
@@ -151,6 +153,22 @@ fn memory_is_pooled_trimmed_and_given_back() {
 fn memory_is_given_back_without_pools() {
     let env = [("FAKE_CUDA_NO_POOLS", "1")];
     with_driver("memory_is_given_back_without_pools", &[], &env, memory_is_taken_and_given_back);
+}
+
+#[test]
+fn host_memory_is_locked_in_place_and_released() {
+    with_driver("host_memory_is_locked_in_place_and_released", &[], &[], || {
+        let device = Device::cuda(0).expect("the stand-in opens");
+        let numbers: Vec<u64> = (0..100).collect();
+        let whole = Registered::new(&device, "numbers", &numbers).expect("locked");
+        let again = Registered::new(&device, "numbers", &numbers).expect("the same memory once more");
+        drop(whole);
+        let part = Registered::new(&device, "a part", &numbers[10..20]).expect_err("locked by `again`");
+        assert!(matches!(&part, GpuError::Driver { op, .. } if op == "page-locking a part"), "{part}");
+        drop(again);
+        drop(Registered::new(&device, "a part", &numbers[10..20]).expect("nothing is locked any more"));
+        drop(Registered::<u64>::new(&device, "nothing", &[]).expect("there is nothing to lock"));
+    });
 }
 
 unsafe extern "C" fn never_simulated(_args: *const *const c_void) {

@@ -15,6 +15,8 @@ pub(crate) const FR_BYTES: u64 = 32;
 pub enum Upload {
     /// From ordinary memory, in one copy that the host waits for.
     Pageable,
+    /// From where it lies, which is page-locked for the time of the proof.
+    Register,
     /// Through page-locked slots, in chunks: while one goes up, the next is filled.
     Ring {
         /// Slots, at least 1.
@@ -36,6 +38,7 @@ impl std::fmt::Display for Upload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Pageable => f.write_str("pageable"),
+            Self::Register => f.write_str("register"),
             Self::Ring { slots, chunk } => write!(f, "ring:{slots}:{chunk}"),
         }
     }
@@ -48,12 +51,13 @@ impl std::str::FromStr for Upload {
         let number = |part: &str| part.parse::<u32>().ok().filter(|number| *number > 0);
         match *text.split(':').collect::<Vec<_>>() {
             ["pageable"] => Ok(Self::Pageable),
+            ["register"] => Ok(Self::Register),
             ["ring"] => Ok(Self::default()),
             ["ring", slots, chunk] => match (number(slots), number(chunk)) {
                 (Some(slots), Some(chunk)) => Ok(Self::Ring { slots, chunk: chunk.into() }),
                 _ => Err(format!("`{text}`: slots and values of a slot are numbers from 1")),
             },
-            _ => Err(format!("`{text}` is not `pageable`, `ring` or `ring:SLOTS:VALUES`")),
+            _ => Err(format!("`{text}` is not `pageable`, `register`, `ring` or `ring:SLOTS:VALUES`")),
         }
     }
 }

@@ -11,8 +11,8 @@ use ark_ff::{AdditiveGroup, Field, UniformRand};
 use ark_groth16::{Groth16, ProvingKey, VerifyingKey};
 use ark_std::rand::{CryptoRng, RngCore};
 use gpu_core::run::HostViews;
-use gpu_core::schedule::Op;
-use gpu_core::{Bindings, CheckedSchedule, Device, GpuError, Schedule, Trace, Workspace};
+use gpu_core::schedule::{BufferId, Op};
+use gpu_core::{Bindings, CheckedSchedule, Device, GpuError, Registered, Schedule, Trace, Workspace};
 use msm_gpu::DeviceLimits;
 use msm_gpu::fold::fold;
 use rayon::prelude::*;
@@ -51,7 +51,8 @@ struct Inner {
     config: ProveConfig,
     plan: ProofPlan,
     schedule: Arc<CheckedSchedule>,
-    bindings: Bindings,
+    bindings: Bindings<'static>,
+    z_host: Option<BufferId>,
     jobs: Jobs,
 }
 
@@ -76,11 +77,11 @@ impl Prover {
         let schedule = Arc::new(CheckedSchedule::new(schedule::build(&plan))?);
         device.load(msm_gpu::modules::ALL)?;
         device.load(ntt_gpu::modules::ALL)?;
-        let bindings = bind(&key, &plan);
+        let (bindings, z_host) = bind(&key, &plan);
         // The first proof's memory is taken here: what does not fit is known before anybody waits for a proof.
         let workspace = Workspace::new(device, schedule.clone())?;
         let jobs = Jobs::new(config.jobs_max.max(1), workspace);
-        Ok(Self { inner: Arc::new(Inner { key, config: *config, plan, schedule, bindings, jobs }) })
+        Ok(Self { inner: Arc::new(Inner { key, config: *config, plan, schedule, bindings, z_host, jobs }) })
     }
 
     /// The key.
@@ -148,12 +149,20 @@ impl Prover {
         if timed {
             job.workspace().enable_timing()?;
         }
+        let registered = match inner.z_host {
+            Some(_) => Some(Registered::new(inner.key.device(), "the assignment", assignment)?),
+            None => None,
+        };
+        let mut bindings = inner.bindings.clone();
+        if let (Some(z_host), Some(registered)) = (inner.z_host, &registered) {
+            bindings = bindings.bind_registered(z_host, registered);
+        }
         let (sums, blinding) = (Mutex::new(Sums::default()), Mutex::new(None));
         let refused = Mutex::new(None);
         // What depends on r and s alone is computed while the device works, and a product is folded while others run.
         let outcome = rayon::in_place_scope(|scope| {
             scope.spawn(|_| *lock(&blinding) = Some(Blinding::new(&inner.key.points, r, s)));
-            job.workspace().run(&inner.bindings, &|op: &Op, views: HostViews<'_>| {
+            job.workspace().run(&bindings, &|op: &Op, views: HostViews<'_>| {
                 inner.host_step(op, views, assignment, scope, &sums).map_err(|refusal| {
                     let step = GpuError::HostStep { step: op.name.to_string(), cause: refusal.to_string() };
                     *lock(&refused) = Some(refusal);
@@ -277,7 +286,7 @@ impl Inner {
         match op.name.as_ref() {
             STAGE_Z => {
                 let chunk = match self.plan.upload {
-                    Upload::Pageable => assignment.len(),
+                    Upload::Pageable | Upload::Register => assignment.len(),
                     Upload::Ring { chunk, .. } => chunk.max(1) as usize,
                 };
                 let start = op.batch.expect("a part of the assignment has a number") as usize * chunk;
@@ -323,8 +332,9 @@ impl Inner {
     }
 }
 
-/// Binds what is resident to the buffers of the plan's schedule.
-fn bind(key: &DeviceKey, plan: &ProofPlan) -> Bindings {
+/// Binds what is resident to the buffers of the plan's schedule; and the buffer that a proof's assignment is bound to,
+/// if one is.
+fn bind(key: &DeviceKey, plan: &ProofPlan) -> (Bindings<'static>, Option<BufferId>) {
     let resident = Resident::declare(plan, &mut Schedule::new("resident"));
     let ([row_offsets, columns, factors, coefficients], tables) = (resident.constraints, resident.tables);
     let bindings = Bindings::new()
@@ -335,13 +345,14 @@ fn bind(key: &DeviceKey, plan: &ProofPlan) -> Bindings {
         .bind(tables[0], key.to_coefficients.buffer())
         .bind(tables[1], key.to_coset.buffer())
         .bind(tables[2], key.from_coset.buffer());
-    resident.bases.iter().fold(bindings, |bindings, (product, id)| match product {
+    let bindings = resident.bases.iter().fold(bindings, |bindings, (product, id)| match product {
         Product::A => bindings.bind(*id, &key.a_query),
         Product::BG1 => bindings.bind(*id, &key.b_g1_query),
         Product::BG2 => bindings.bind(*id, &key.b_g2_query),
         Product::L => bindings.bind(*id, &key.l_query),
         Product::H => bindings.bind(*id, &key.h_query),
-    })
+    });
+    (bindings, resident.z_host)
 }
 
 thread_local! {

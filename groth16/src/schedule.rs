@@ -1,7 +1,7 @@
 //! The schedule of a whole proof: one value, checked like every other, from the assignment on the host to five sums.
 //!
 //! ```text
-//! host      stage_z    the caller's assignment -> z_host[s]
+//! host      stage_z    the caller's assignment -> z_host[s]; nothing where it is page-locked in place
 //! upload    upload_z   z_host[s] -> z
 //! compute   eval, check     z -> values of A z, B z, C z, and the first constraint that fails
 //! verdict   download        the first failing constraint
@@ -41,6 +41,8 @@ pub struct Resident {
     pub tables: [BufferId; 3],
     /// Bases of the products that the plan has, in its order.
     pub bases: Vec<(Product, BufferId)>,
+    /// The caller's assignment, with [`Upload::Register`].
+    pub z_host: Option<BufferId>,
 }
 
 impl Resident {
@@ -65,7 +67,11 @@ impl Resident {
             let bytes = msm.base_count * msm.group.affine_bytes();
             (*product, resident(&format!("{}_query", product.word()), bytes))
         });
-        Self { constraints, tables, bases: bases.collect() }
+        let bases = bases.collect();
+        let z_host = (plan.upload == Upload::Register).then(|| {
+            schedule.buffer("z_host", Space::Registered, FR_BYTES * u64::from(shape.variable_count))
+        });
+        Self { constraints, tables, bases, z_host }
     }
 }
 
@@ -167,6 +173,12 @@ impl Builder<'_> {
         let host_us = |bytes: u64| bytes as f64 / 40e3; // 40 GB/s through all cores
         let done = self.schedule.event("z_uploaded");
         let (space, slots, slot_bytes) = match self.plan.upload {
+            Upload::Register => {
+                let src = self.schedule.whole(self.resident.z_host.expect("declared for this upload"));
+                self.schedule.push("upload_z", None, Action::Upload { stream, src, dst: z });
+                self.record("z_uploaded", stream, done);
+                return done;
+            }
             Upload::Pageable => (Space::Pageable, 1, z.bytes),
             Upload::Ring { slots, chunk } => {
                 let slot_bytes = (chunk.max(1) * FR_BYTES).min(z.bytes);

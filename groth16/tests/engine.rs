@@ -5,7 +5,7 @@ mod common;
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field, UniformRand};
 use ark_serialize::CanonicalSerialize;
-use common::{Circuit, seeded};
+use common::{Circuit, devices, seeded};
 use gpu_core::check::check;
 use gpu_core::layout::bytes_of;
 use gpu_core::sim::{SimBackend, SimOptions};
@@ -53,24 +53,33 @@ impl ark_std::rand::RngCore for Broken {
 impl ark_std::rand::CryptoRng for Broken {}
 
 /// Proofs from several threads at once, more than run at once, are the proofs made one after another; jobs that fail or
-/// panic between them change nothing.
+/// panic between them change nothing. With every upload: the threads share one assignment, also where it is page-locked
+/// in place.
 #[test]
 fn threads_share_a_prover() {
     let rng = &mut seeded("threads_share_a_prover");
-    let device = Device::sim(SimOptions::default());
-    let (key, assignment) = load(&device, &Circuit::random(rng, 20, 2, 15), rng);
-    let prover = Prover::with_key(key, &ProveConfig::default()).expect("a prover");
+    let circuit = Circuit::random(rng, 20, 2, 15);
     let blinding: Vec<_> = (0..4).map(|_| (Fr::rand(rng), Fr::rand(rng))).collect();
+    for device in devices() {
+        let (key, assignment) = load(&device, &circuit, rng);
+        for upload in [Upload::default(), Upload::Pageable, Upload::Register] {
+            let config = ProveConfig { upload, ..ProveConfig::default() };
+            share(&Prover::with_key(key.clone(), &config).expect("a prover"), &assignment, &blinding);
+        }
+    }
+}
+
+fn share(prover: &Prover, assignment: &[Fr], blinding: &[(Fr, Fr)]) {
     let alone: Vec<_> = blinding
         .iter()
-        .map(|(r, s)| bytes(&prover.prove_with(&assignment, *r, *s).expect("a proof")))
+        .map(|(r, s)| bytes(&prover.prove_with(assignment, *r, *s).expect("a proof")))
         .collect();
-    let mut wrong = assignment.clone();
+    let mut wrong = assignment.to_vec();
     wrong[3] += Fr::ONE;
     wrong[2] += Fr::ONE;
     std::thread::scope(|scope| {
         for ((r, s), alone) in blinding.iter().zip(&alone) {
-            let (prover, assignment, wrong) = (prover.clone(), &assignment, &wrong);
+            let (prover, wrong) = (prover.clone(), &wrong);
             scope.spawn(move || {
                 let refused = prover.prove_with(wrong, *r, *s);
                 assert!(matches!(refused, Err(ProveError::Unsatisfied { .. })), "{refused:?}");
@@ -151,14 +160,53 @@ fn what_does_not_fit_is_refused() {
     prover.prove(&assignment, rng).expect("a proof");
 }
 
+/// On a device on which others have left less than is needed: a refusal or a valid proof, never another one, and
+/// afterwards, when there is room, a proof.
+#[test]
+fn less_memory_than_needed_is_a_refusal_or_a_proof() {
+    let rng = &mut seeded("less_memory_than_needed");
+    let circuit = Circuit::random(rng, 1000, 5, 900);
+    let ark_key = circuit.key(rng);
+    let (r1cs, assignment) = R1cs::synthesize(circuit).expect("it can be synthesized");
+    let (r, s) = (Fr::rand(rng), Fr::rand(rng));
+    // Ballast is filled on the simulated device: a small one.
+    let sim = Device::sim(SimOptions { memory_bytes: 64 << 20, ..SimOptions::default() });
+    for device in std::iter::once(sim).chain(devices().into_iter().skip(1)) {
+        let prove = || Prover::new(&device, &ark_key, &r1cs)?.prove_with(&assignment, r, s);
+        let expected = bytes(&prove().expect("a proof"));
+        let prover = Prover::new(&device, &ark_key, &r1cs).expect("a prover");
+        let needed = prover.key().device_bytes() + prover.schedule().bytes_in(gpu_core::Space::Device);
+        drop(prover);
+        let mut refused = 0;
+        for left in [needed - (1 << 20), needed - 1, needed / 2, 64 << 10] {
+            let free = device.free_bytes().expect("a number");
+            let ballast = gpu_core::DeviceBuf::<u8>::new(&device, "ballast", (free - left) as usize);
+            let _ballast = ballast.expect("there is room");
+            match prove() {
+                Ok(proof) => assert_eq!(bytes(&proof), expected, "{left} of {needed} bytes"),
+                Err(
+                    ProveError::Plan(PlanError::OutOfMemory { .. })
+                    | ProveError::Gpu(GpuError::OutOfMemory { .. }),
+                ) => refused += 1,
+                Err(other) => panic!("{left} of {needed} bytes: {other:?}"),
+            }
+        }
+        assert!(refused > 0, "{} needs {needed} bytes, and was never refused", device.info().id);
+        assert_eq!(bytes(&prove().expect("a proof")), expected);
+    }
+}
+
 /// Two keys on one device, each with its own proofs.
 #[test]
 fn two_keys_at_once() {
     let rng = &mut seeded("two_keys_at_once");
-    let device = Device::sim(SimOptions::default());
+    devices().iter().for_each(|device| two_keys_on(device, rng));
+}
+
+fn two_keys_on(device: &Device, rng: &mut rand_chacha::ChaCha20Rng) {
     let provers: Vec<_> = [(20, 2, 15), (70, 5, 30)]
         .map(|(constraints, inputs, witnesses)| {
-            let (key, assignment) = load(&device, &Circuit::random(rng, constraints, inputs, witnesses), rng);
+            let (key, assignment) = load(device, &Circuit::random(rng, constraints, inputs, witnesses), rng);
             (Prover::with_key(key, &ProveConfig::default()).expect("a prover"), assignment)
         })
         .into();
@@ -174,12 +222,19 @@ fn two_keys_at_once() {
 #[test]
 fn configurations_change_no_byte() {
     let rng = &mut seeded("configurations_change_no_byte");
-    let device = Device::sim(SimOptions::default());
-    let (key, assignment) = load(&device, &Circuit::random(rng, 40, 3, 30), rng);
+    let circuit = Circuit::random(rng, 40, 3, 30);
     let (r, s) = (Fr::rand(rng), Fr::rand(rng));
+    for device in devices() {
+        let (key, assignment) = load(&device, &circuit, rng);
+        configurations_agree(&key, &assignment, r, s);
+    }
+}
+
+fn configurations_agree(key: &Arc<DeviceKey>, assignment: &[Fr], r: Fr, s: Fr) {
     let uploads = [
         Upload::default(),
         Upload::Pageable,
+        Upload::Register,
         Upload::Ring { slots: 1, chunk: 7 },
         Upload::Ring { slots: 2, chunk: 5 },
         Upload::Ring { slots: 3, chunk: 1 },
@@ -203,7 +258,7 @@ fn configurations_change_no_byte() {
         if config.msm == MsmConfig::default() {
             assert!(report.surplus.is_empty(), "{config:?}: {:?}", report.surplus);
         }
-        proofs.push(bytes(&prover.prove_with(&assignment, r, s).expect("a proof")));
+        proofs.push(bytes(&prover.prove_with(assignment, r, s).expect("a proof")));
     }
     assert!(proofs.windows(2).all(|pair| pair[0] == pair[1]));
 }
@@ -213,7 +268,7 @@ fn configurations_change_no_byte() {
 #[test]
 fn no_secret_outlives_its_prover() {
     let rng = &mut seeded("no_secret_outlives_its_prover");
-    for upload in [Upload::default(), Upload::Pageable] {
+    for upload in [Upload::default(), Upload::Pageable, Upload::Register] {
         let backend = SimBackend::new(SimOptions::default());
         let sim = backend.handle();
         let device = Device::from_backend(Box::new(backend));

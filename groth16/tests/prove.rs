@@ -1,4 +1,4 @@
-//! Proofs of random circuits are arkworks' own, byte for byte, on the simulated device.
+//! Proofs of random circuits are arkworks' own, byte for byte, on every device.
 
 mod common;
 
@@ -6,13 +6,9 @@ use ark_bls12_381::{Bls12_381, Fr};
 use ark_ff::{AdditiveGroup, Field, UniformRand};
 use ark_groth16::{Groth16, ProvingKey};
 use ark_serialize::CanonicalSerialize;
-use common::{Circuit, seeded};
+use common::{Circuit, devices, seeded};
 use gpu_core::{Device, sim::SimOptions};
 use groth16::{KeyError, ProveError, Prover, R1cs};
-
-fn device() -> Device {
-    Device::sim(SimOptions::default())
-}
 
 fn bytes(proof: &groth16::Proof) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -26,20 +22,26 @@ fn arkworks(circuit: &Circuit, key: &ProvingKey<Bls12_381>, r: Fr, s: Fr) -> Vec
     bytes(&proof.expect("arkworks proves"))
 }
 
-fn prover(circuit: &Circuit, key: &ProvingKey<Bls12_381>) -> (Prover, Vec<Fr>) {
+fn prover(device: &Device, circuit: &Circuit, key: &ProvingKey<Bls12_381>) -> (Prover, Vec<Fr>) {
     let (r1cs, assignment) = R1cs::synthesize(circuit.clone()).expect("it can be synthesized");
     assert_eq!(r1cs.first_failing(&assignment), None, "the circuit is satisfied");
-    (Prover::new(&device(), key, &r1cs).expect("a prover"), assignment)
+    (Prover::new(device, key, &r1cs).expect("a prover"), assignment)
 }
 
 /// Same bytes for blinding numbers at random, and for 0 where both provers take short cuts.
 fn assert_equal_proofs(name: &str, circuit: &Circuit, rng: &mut rand_chacha::ChaCha20Rng) {
     let key = circuit.key(rng);
-    let (prover, assignment) = prover(circuit, &key);
     let (r, s) = (Fr::rand(rng), Fr::rand(rng));
-    for (r, s) in [(r, s), (Fr::ZERO, s), (r, Fr::ZERO)] {
-        let proof = prover.prove_with(&assignment, r, s).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(bytes(&proof), arkworks(circuit, &key, r, s), "{name}");
+    let cases = [(r, s), (Fr::ZERO, s), (r, Fr::ZERO)];
+    let cases = cases.map(|(r, s)| (r, s, arkworks(circuit, &key, r, s)));
+    for device in devices() {
+        let name = format!("{name} on {}", device.info().id);
+        let (prover, assignment) = prover(&device, circuit, &key);
+        for (r, s, expected) in &cases {
+            let proof = prover.prove_with(&assignment, *r, *s);
+            let proof = proof.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(bytes(&proof), *expected, "{name}");
+        }
     }
 }
 
@@ -66,19 +68,25 @@ fn small_shapes() {
 #[test]
 fn both_sides_of_a_domain_boundary() {
     let rng = &mut seeded("both_sides_of_a_domain_boundary");
-    for (log_n, rows) in [(6, 63), (6, 64), (7, 65)] {
-        let circuit = Circuit::random(rng, rows - 3, 3, 40);
-        let (r1cs, _) = R1cs::synthesize(circuit.clone()).expect("it can be synthesized");
-        assert_eq!(r1cs.log_n(), log_n, "{rows} rows");
-        assert_equal_proofs(&format!("{rows} rows"), &circuit, rng);
+    // Rows of the public inputs come on top of the constraints. 2^12 at full length, the others between with few variables.
+    for log_n in [2, 3, 4, 6, 8, 12] {
+        for (rows, log_n) in [((1 << log_n) - 1, log_n), (1 << log_n, log_n), ((1 << log_n) + 1, log_n + 1)] {
+            let inputs = 3.min(rows - 1);
+            let circuit = Circuit::random(rng, rows - inputs, inputs, 40);
+            let (r1cs, _) = R1cs::synthesize(circuit.clone()).expect("it can be synthesized");
+            assert_eq!(r1cs.log_n(), log_n, "{rows} rows");
+            assert_equal_proofs(&format!("{rows} rows"), &circuit, rng);
+        }
     }
 }
 
 #[test]
-fn two_hundred_and_fifty_six_constraints() {
-    let rng = &mut seeded("two_hundred_and_fifty_six_constraints");
-    let circuit = Circuit::random(rng, 256, 7, 300);
-    assert_equal_proofs("256 constraints", &circuit, rng);
+fn many_constraints_over_many_variables() {
+    let rng = &mut seeded("many_constraints_over_many_variables");
+    for (constraints, inputs, witnesses) in [(256, 7, 300), (1 << 12, 100, 4000)] {
+        let circuit = Circuit::random(rng, constraints, inputs, witnesses);
+        assert_equal_proofs(&format!("{constraints} constraints"), &circuit, rng);
+    }
 }
 
 #[test]
@@ -149,31 +157,32 @@ fn the_first_failing_constraint_is_named_before_any_product_runs() {
     let circuit = Circuit::random(rng, 40, 3, 30);
     let key = circuit.key(rng);
     let (r1cs, assignment) = R1cs::synthesize(circuit.clone()).expect("it can be synthesized");
-    let prover = Prover::new(&device(), &key, &r1cs).expect("a prover");
-    let mut refused = 0;
-    for variable in 1..assignment.len() {
-        let mut wrong = assignment.clone();
-        wrong[variable] += Fr::ONE;
-        match r1cs.first_failing(&wrong) {
-            None => assert!(prover.prove_with(&wrong, Fr::ONE, Fr::ONE).is_ok(), "{variable} occurs nowhere"),
-            Some(first) => match prover.prove_with(&wrong, Fr::ONE, Fr::ONE) {
-                Err(ProveError::Unsatisfied { constraint }) => {
+    for device in devices() {
+        let prover = Prover::new(&device, &key, &r1cs).expect("a prover");
+        let mut refused = 0;
+        for variable in 1..assignment.len() {
+            let mut wrong = assignment.clone();
+            wrong[variable] += Fr::ONE;
+            let outcome = prover.prove_with(&wrong, Fr::ONE, Fr::ONE);
+            match (r1cs.first_failing(&wrong), outcome) {
+                (None, outcome) => assert!(outcome.is_ok(), "{variable} occurs nowhere"),
+                (Some(first), Err(ProveError::Unsatisfied { constraint })) => {
                     assert_eq!(constraint, first, "variable {variable}");
                     refused += 1;
                 }
-                other => panic!("variable {variable}: {other:?}"),
-            },
+                (Some(_), other) => panic!("variable {variable}: {other:?}"),
+            }
         }
+        assert!(refused > 20, "{refused} of the variables matter");
+        // The schedule has the verdict before the first kernel of a product.
+        let ops = &prover.schedule().ops;
+        let verdict = ops.iter().position(|op| op.name == groth16::schedule::VERDICT).expect("a verdict");
+        let product = ops.iter().position(|op| op.name.starts_with("msm_")).expect("a product");
+        assert!(verdict < product);
+        // And the next proof is right.
+        let proof = prover.prove_with(&assignment, Fr::ONE, Fr::ONE).expect("a proof");
+        assert_eq!(bytes(&proof), arkworks(&circuit, &key, Fr::ONE, Fr::ONE));
     }
-    assert!(refused > 20, "{refused} of the variables matter");
-    // The schedule has the verdict before the first kernel of a product.
-    let ops = &prover.schedule().ops;
-    let verdict = ops.iter().position(|op| op.name == groth16::schedule::VERDICT).expect("a verdict");
-    let product = ops.iter().position(|op| op.name.starts_with("msm_")).expect("a product");
-    assert!(verdict < product);
-    // And the next proof is right.
-    let proof = prover.prove_with(&assignment, Fr::ONE, Fr::ONE).expect("a proof");
-    assert_eq!(bytes(&proof), arkworks(&circuit, &key, Fr::ONE, Fr::ONE));
 }
 
 #[test]
@@ -181,7 +190,8 @@ fn malformed_assignments_are_refused() {
     let rng = &mut seeded("malformed_assignments_are_refused");
     let circuit = Circuit::random(rng, 5, 2, 5);
     let key = circuit.key(rng);
-    let (prover, assignment) = prover(&circuit, &key);
+    let device = Device::sim(SimOptions::default());
+    let (prover, assignment) = prover(&device, &circuit, &key);
     let refusal = |assignment: &[Fr]| prover.prove_with(assignment, Fr::ONE, Fr::ONE).unwrap_err();
     for len in [0, assignment.len() - 1] {
         let error = refusal(&assignment[..len]);
@@ -208,11 +218,12 @@ fn lengths_of_the_h_query() {
     let expected = arkworks(&circuit, &key, r, s);
     let mut longer = key.clone();
     longer.h_query.push(key.a_query[0]);
-    let prover = Prover::new(&device(), &longer, &r1cs).expect("one more is allowed");
+    let device = Device::sim(SimOptions::default());
+    let prover = Prover::new(&device, &longer, &r1cs).expect("one more is allowed");
     assert_eq!(bytes(&prover.prove_with(&assignment, r, s).expect("a proof")), expected);
     let mut shorter = key.clone();
     shorter.h_query.pop();
-    let error = Prover::new(&device(), &shorter, &r1cs).expect_err("one less is not");
+    let error = Prover::new(&device, &shorter, &r1cs).expect_err("one less is not");
     assert!(matches!(error, ProveError::Key(KeyError::Length { expected: 15, found: 14, .. })), "{error}");
 }
 
@@ -222,7 +233,9 @@ fn an_invalid_proof_is_an_error() {
     let rng = &mut seeded("an_invalid_proof_is_an_error");
     let circuit = Circuit::random(rng, 10, 2, 8);
     let other = Circuit::random(rng, 10, 2, 8).key(rng);
-    let (prover, assignment) = prover(&circuit, &other);
-    let error = prover.prove_with(&assignment, Fr::rand(rng), Fr::rand(rng)).unwrap_err();
-    assert!(matches!(error, ProveError::Invalid), "{error}");
+    for device in devices() {
+        let (prover, assignment) = prover(&device, &circuit, &other);
+        let error = prover.prove_with(&assignment, Fr::rand(rng), Fr::rand(rng)).unwrap_err();
+        assert!(matches!(error, ProveError::Invalid), "{error}");
+    }
 }

@@ -35,6 +35,8 @@ pub enum Call {
     AllocDevice,
     /// Page-locked memory.
     AllocPinned,
+    /// Page-locking of memory that is there.
+    Register,
     /// A stream.
     CreateStream,
     /// An event.
@@ -68,10 +70,11 @@ pub enum Call {
 
 impl Call {
     /// Every kind.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::FreeBytes,
         Self::AllocDevice,
         Self::AllocPinned,
+        Self::Register,
         Self::CreateStream,
         Self::CreateEvent,
         Self::Load,
@@ -95,6 +98,7 @@ impl fmt::Display for Call {
             Self::FreeBytes => "free memory",
             Self::AllocDevice => "device memory",
             Self::AllocPinned => "page-locked memory",
+            Self::Register => "page-locking",
             Self::CreateStream => "new stream",
             Self::CreateEvent => "new event",
             Self::Load => "module",
@@ -565,7 +569,7 @@ struct Stepped<'a> {
     problem: &'a Problem,
     plan: MsmPlan,
     workspace: Workspace,
-    bindings: Bindings,
+    bindings: Bindings<'static>,
 }
 
 impl<'a> Stepped<'a> {

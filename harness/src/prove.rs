@@ -1,19 +1,23 @@
-//! One proof on one device, shown to verifiers that are not ours, and taken apart into phases.
+//! Proofs on one device, shown to verifiers and beside provers that are not ours, and taken apart into phases.
 
-use crate::circuits::{CircuitName, Problem};
+use crate::circuits::{self, CircuitError, CircuitName, Problem};
+use crate::oracle::random_numbers;
+use crate::sapling::{self, KeyName};
 use ark_bls12_381::{Bls12_381, Fr, G1Affine, G2Affine};
 use ark_ff::{BigInteger, PrimeField};
 use ark_groth16::{Groth16, ProvingKey, prepare_verifying_key};
 use ark_serialize::CanonicalSerialize;
 use bls12_381::{Bls12, Scalar};
+use gpu_core::model::Timeline;
 use gpu_core::schedule::{Action, Op};
 use gpu_core::{Device, Schedule, Trace};
 use groth16::prover::Report;
 use groth16::{
     CacheError, DeviceKey, KeyFile, PreparedKey, Proof, ProveConfig, ProveError, Prover, Shape, Trust,
 };
+use msm_gpu::Batches;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -39,6 +43,94 @@ pub fn proof_by_arkworks(problem: &Problem, r: Fr, s: Fr) -> Result<Proof, Strin
         &problem.assignment,
     );
     proof.map_err(|error| error.to_string())
+}
+
+/// zkcrypto's proof of a circuit of Zcash's for the same r and s: 192 bytes.
+///
+/// # Errors
+/// What zkcrypto says.
+pub fn proof_by_zkcrypto(
+    circuit: impl bellman::Circuit<Scalar>,
+    parameters: &zk_groth16::Parameters<Bls12>,
+    r: Fr,
+    s: Fr,
+) -> Result<Vec<u8>, String> {
+    let proof = zk_groth16::create_proof(circuit, parameters, scalar(&r), scalar(&s));
+    let mut bytes = Vec::new();
+    proof.map_err(|error| error.to_string())?.write(&mut bytes).expect("a vector takes all bytes");
+    Ok(bytes)
+}
+
+/// What another prover makes of the same assignment, r and s.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// Who.
+    pub prover: &'static str,
+    /// A proof of 192 bytes for each pair of blinding numbers.
+    pub proofs: Vec<Vec<u8>>,
+    /// Time of the fastest on this host, in microseconds.
+    pub us: f64,
+}
+
+impl Peer {
+    fn new(
+        prover: &'static str,
+        blinding: &[(Fr, Fr)],
+        prove: impl Fn(Fr, Fr) -> Result<Vec<u8>, String>,
+    ) -> Result<Self, ProveError> {
+        let mut us = f64::INFINITY;
+        let proof = |(r, s): &(Fr, Fr)| {
+            let start = Instant::now();
+            let proof = prove(*r, *s).map_err(groth16::R1csError::Synthesis)?;
+            us = us.min(micros(start));
+            Ok(proof)
+        };
+        let proofs = blinding.iter().map(proof).collect::<Result<_, ProveError>>()?;
+        Ok(Self { prover, proofs, us })
+    }
+}
+
+/// arkworks' proofs of a problem.
+///
+/// # Errors
+/// arkworks' refusal as [`groth16::R1csError::Synthesis`].
+pub fn arkworks(problem: &Problem, blinding: &[(Fr, Fr)]) -> Result<Peer, ProveError> {
+    let prove = |r, s| proof_by_arkworks(problem, r, s).map(|proof| proof_bytes(&proof));
+    Peer::new("arkworks", blinding, prove)
+}
+
+/// zkcrypto's proofs of a problem, if it is a circuit of Zcash's. `seed` and `params` are those of the problem.
+///
+/// # Errors
+/// [`CircuitError`]: zkcrypto's refusal as [`groth16::R1csError::Synthesis`].
+pub fn zkcrypto(
+    problem: &Problem,
+    seed: u64,
+    params: Option<&Path>,
+    blinding: &[(Fr, Fr)],
+) -> Result<Option<Peer>, CircuitError> {
+    let parameters = |key| -> Result<_, CircuitError> {
+        // Compared with the published hash when the problem was made.
+        let file = sapling::file(key, params)?;
+        let refuse =
+            |error: std::io::Error| ProveError::from(groth16::R1csError::Synthesis(error.to_string()));
+        Ok(zk_groth16::Parameters::<Bls12>::read(&file[..], false).map_err(refuse)?)
+    };
+    let rng = || random_numbers(seed, &problem.name.to_string());
+    let peer = match problem.name {
+        CircuitName::SaplingOutput => {
+            let parameters = parameters(KeyName::Output)?;
+            let prove = |r, s| proof_by_zkcrypto(circuits::sapling_output(&mut rng()), &parameters, r, s);
+            Peer::new("zkcrypto", blinding, prove)?
+        }
+        CircuitName::SaplingSpend => {
+            let parameters = parameters(KeyName::Spend)?;
+            let prove = |r, s| proof_by_zkcrypto(circuits::sapling_spend(&mut rng()), &parameters, r, s);
+            Peer::new("zkcrypto", blinding, prove)?
+        }
+        CircuitName::Mimc(_) => return Ok(None),
+    };
+    Ok(Some(peer))
 }
 
 /// Whether zkcrypto's verifier, which shares no code with arkworks, accepts the bytes of a proof.
@@ -99,7 +191,18 @@ pub struct Phase {
     pub busy_us: f64,
 }
 
-/// One proof on one device.
+/// Another prover's bytes beside ours.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Who.
+    pub prover: &'static str,
+    /// Whether all its proofs are ours, byte for byte.
+    pub equal: bool,
+    /// Time of its fastest on this host, in microseconds.
+    pub us: f64,
+}
+
+/// One configuration of the prover on one device.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProofRow {
     /// Device, as `sim` or `cuda:0`.
@@ -112,24 +215,32 @@ pub struct ProofRow {
     pub shape: Shape,
     /// How the assignment went up.
     pub upload: String,
-    /// The proof, 192 bytes in hexadecimal.
-    pub proof: String,
-    /// What verifiers say; none where that is off.
+    /// What the host did between batches, as `deferred:2`.
+    pub strategy: String,
+    /// Batches of each product, at most.
+    pub batches: u32,
+    /// The proofs, each 192 bytes in hexadecimal: one for each pair of blinding numbers.
+    pub proofs: Vec<String>,
+    /// What verifiers say of all of them; none where that is off.
     pub opinions: Vec<Opinion>,
     /// Whether every run made the same bytes.
     pub runs_agree: bool,
-    /// Whether arkworks makes the same bytes for the same r and s; `None` where it was not asked.
-    pub equals_arkworks: Option<bool>,
+    /// The same by other provers; none where that was not asked.
+    pub comparisons: Vec<Comparison>,
     /// Time to check the key and bring it to the device, in microseconds.
     pub key_us: f64,
     /// Time to bring it to the device from a key file, its hash checked, in microseconds; `None` without one.
     pub key_file_us: Option<f64>,
     /// Wall time of the proof, without verifying it, in microseconds: each run's, the first one's memory cold.
     pub prove_us: Vec<f64>,
-    /// Time of arkworks on this host, in microseconds.
-    pub arkworks_us: Option<f64>,
+    /// Device memory free after each run, in bytes.
+    pub free_bytes: Vec<u64>,
     /// Whether the times of the phases are a prediction by the device's profile, not a measurement.
     pub is_virtual: bool,
+    /// From the last run's first operation to its last, in microseconds.
+    pub makespan_us: f64,
+    /// Share of that in which a kernel runs.
+    pub gpu_busy_share: f64,
     /// Parts of the last run.
     pub phases: Vec<Phase>,
     /// Bytes that go to the device for a proof.
@@ -142,93 +253,139 @@ pub struct ProofRow {
     pub run_bytes: u64,
 }
 
+/// Runs after which a prover has taken all the memory that it will ever take.
+const WARM_RUNS: usize = 10;
+/// Bytes by which free device memory may differ afterwards: a driver's own housekeeping.
+const MEMORY_SLACK: u64 = 1 << 20;
+
 impl ProofRow {
-    /// Whether every run made it, every verifier accepts it, and its bytes are arkworks' if that was asked.
+    /// Whether every run made it, every verifier accepts it, its bytes are other provers' if that was asked, and device
+    /// memory after the last run is what it was after the tenth.
     pub fn is_right(&self) -> bool {
         let accepted = self.opinions.iter().all(|opinion| opinion.accepts);
-        self.runs_agree && accepted && self.equals_arkworks != Some(false)
+        let equal = self.comparisons.iter().all(|comparison| comparison.equal);
+        self.runs_agree && accepted && equal && self.memory_lost() <= MEMORY_SLACK
+    }
+
+    /// Bytes of device memory that runs after the tenth have taken and not given back.
+    pub fn memory_lost(&self) -> u64 {
+        let warm = self.free_bytes.get(WARM_RUNS - 1).copied().unwrap_or(0);
+        warm.saturating_sub(self.free_bytes.last().copied().unwrap_or(0))
     }
 }
 
-/// How a proof is made and looked at.
+/// A key on a device, and the time that it took.
 #[derive(Debug, Clone)]
-pub struct ProveOptions {
+pub struct LoadedKey {
+    /// The key.
+    pub key: Arc<DeviceKey>,
+    /// Time to check it and bring it to the device, in microseconds.
+    pub us: f64,
+    /// Time to bring it to the device from a key file, its hash checked, in microseconds; `None` without one.
+    pub file_us: Option<f64>,
+}
+
+impl LoadedKey {
+    /// Brings a problem's key to a device. With a key file, which is written if it is not there, it is loaded from that
+    /// once more, and that one is kept.
+    ///
+    /// # Errors
+    /// [`ProveError`].
+    pub fn new(
+        device: &Device,
+        problem: &Problem,
+        trust: Trust,
+        key_file: Option<&Path>,
+    ) -> Result<Self, ProveError> {
+        let start = Instant::now();
+        let key = DeviceKey::new(device, &problem.key, &problem.r1cs, trust)?;
+        let us = micros(start);
+        let Some(path) = key_file else { return Ok(Self { key: Arc::new(key), us, file_us: None }) };
+        drop(key);
+        let (key, file_us) = key_from_file(device, problem, trust, path)?;
+        Ok(Self { key: Arc::new(key), us, file_us: Some(file_us) })
+    }
+}
+
+/// How proofs are made and looked at.
+#[derive(Debug, Clone)]
+pub struct ProveOptions<'a> {
     /// The prover's configuration.
     pub config: ProveConfig,
-    /// Whether the key's points are checked.
-    pub trust: Trust,
-    /// Whether arkworks proves the same, to compare.
-    pub compare: bool,
-    /// Runs, at least 1. All have the same blinding numbers.
+    /// Runs, at least 1, for each pair of blinding numbers.
     pub runs: u32,
-    /// Blinding numbers.
-    pub blinding: (Fr, Fr),
-    /// A key file, written if it is not there: the key is loaded from it once more, and that one proves.
-    pub key_file: Option<PathBuf>,
+    /// Blinding numbers, at least one pair.
+    pub blinding: &'a [(Fr, Fr)],
+    /// What other provers make of the same.
+    pub peers: &'a [Peer],
 }
 
-/// Proves a problem on a device.
+/// Proves a problem under a key that is on a device.
 ///
 /// # Errors
-/// [`ProveError`]; arkworks' refusal as [`groth16::R1csError::Synthesis`].
-pub fn prove(device: &Device, problem: &Problem, options: &ProveOptions) -> Result<ProofRow, ProveError> {
-    let (r, s) = options.blinding;
-    let start = Instant::now();
-    let key = Arc::new(DeviceKey::new(device, &problem.key, &problem.r1cs, options.trust)?);
-    let key_us = micros(start);
-    let (key, key_file_us) = match &options.key_file {
-        None => (key, None),
-        Some(path) => {
-            let (key, us) = key_from_file(device, problem, options.trust, path)?;
-            (Arc::new(key), Some(us))
-        }
-    };
+/// [`ProveError`].
+///
+/// # Panics
+/// Without a pair of blinding numbers.
+pub fn prove(
+    problem: &Problem,
+    loaded: &LoadedKey,
+    options: &ProveOptions<'_>,
+) -> Result<ProofRow, ProveError> {
+    let (key, device) = (&loaded.key, loaded.key.device());
     let prover = Prover::with_key(key.clone(), &options.config)?;
-    let mut prove_us = Vec::new();
+    let (mut prove_us, mut free_bytes, mut proofs) = (Vec::new(), Vec::new(), Vec::new());
     let mut runs_agree = true;
-    let mut last: Option<(Proof, Report)> = None;
-    for _ in 0..options.runs.max(1) {
-        let start = Instant::now();
-        let (proof, report) = prover.prove_reported(&problem.assignment, r, s, true)?;
-        prove_us.push(micros(start) - report.verify_us.unwrap_or(0.0));
-        runs_agree &= last.as_ref().is_none_or(|(before, _)| *before == proof);
-        last = Some((proof, report));
+    let mut last: Option<Report> = None;
+    for (r, s) in options.blinding {
+        let mut first: Option<Proof> = None;
+        for _ in 0..options.runs.max(1) {
+            let start = Instant::now();
+            let (proof, report) = prover.prove_reported(&problem.assignment, *r, *s, true)?;
+            prove_us.push(micros(start) - report.verify_us.unwrap_or(0.0));
+            free_bytes.push(device.free_bytes()?);
+            runs_agree &= *first.get_or_insert_with(|| proof.clone()) == proof;
+            last = Some(report);
+        }
+        proofs.extend(first);
     }
-    let (proof, report) = last.expect("there is at least one run");
-    let bytes = proof_bytes(&proof);
+    let report = last.expect("there is at least one pair of blinding numbers");
+    let bytes: Vec<_> = proofs.iter().map(proof_bytes).collect();
     let mut opinions = Vec::new();
     if options.config.verify {
-        let vk = &problem.key.vk;
-        let by_arkworks =
-            Groth16::<Bls12_381>::verify_proof(&prepare_verifying_key(vk), &proof, problem.inputs());
-        opinions.push(Opinion { verifier: "arkworks", accepts: by_arkworks == Ok(true) });
-        let by_zkcrypto = zkcrypto_accepts(&problem.key, problem.inputs(), &bytes);
-        opinions.push(Opinion { verifier: "zkcrypto", accepts: by_zkcrypto });
+        let vk = prepare_verifying_key(&problem.key.vk);
+        let arkworks = |proof| Groth16::<Bls12_381>::verify_proof(&vk, proof, problem.inputs()) == Ok(true);
+        let zkcrypto = |bytes: &Vec<u8>| zkcrypto_accepts(&problem.key, problem.inputs(), bytes);
+        opinions.push(Opinion { verifier: "arkworks", accepts: proofs.iter().all(arkworks) });
+        opinions.push(Opinion { verifier: "zkcrypto", accepts: bytes.iter().all(zkcrypto) });
     }
-    let (mut equals_arkworks, mut arkworks_us) = (None, None);
-    if options.compare {
-        let start = Instant::now();
-        let theirs = proof_by_arkworks(problem, r, s).map_err(groth16::R1csError::Synthesis)?;
-        arkworks_us = Some(micros(start));
-        equals_arkworks = Some(proof_bytes(&theirs) == bytes);
-    }
+    let compare = |peer: &Peer| Comparison { prover: peer.prover, equal: peer.proofs == bytes, us: peer.us };
     let schedule = prover.schedule();
     let (uploaded_bytes, downloaded_bytes) = copied_bytes(schedule);
+    let timeline = Timeline::new(schedule, &report.trace.spans);
+    let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(ProofRow {
         device: device.info().id.clone(),
         circuit: problem.name.to_string(),
         key_from: problem.key_from,
         shape: *key.shape(),
         upload: options.config.upload.to_string(),
-        proof: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        strategy: options.config.msm.strategy.to_string(),
+        batches: match options.config.msm.batches {
+            Batches::Count(count) => count,
+            Batches::FitBytes(_) => 0,
+        },
+        proofs: bytes.iter().map(hex).collect(),
         opinions,
         runs_agree,
-        equals_arkworks,
-        key_us,
-        key_file_us,
+        comparisons: options.peers.iter().map(compare).collect(),
+        key_us: loaded.us,
+        key_file_us: loaded.file_us,
         prove_us,
-        arkworks_us,
+        free_bytes,
         is_virtual: report.trace.is_virtual,
+        makespan_us: timeline.makespan_us,
+        gpu_busy_share: timeline.compute_busy_us / timeline.makespan_us,
         phases: phases(schedule, &report, &device.info().id),
         uploaded_bytes,
         downloaded_bytes,
@@ -257,11 +414,11 @@ fn key_from_file(
     Ok((key, micros(start)))
 }
 
-/// Blinding numbers of a seed, the same on every device.
-pub fn blinding(seed: u64, circuit: CircuitName) -> (Fr, Fr) {
+/// Pairs of blinding numbers of a seed, the same on every device.
+pub fn blinding(seed: u64, circuit: CircuitName, count: u32) -> Vec<(Fr, Fr)> {
     use ark_ff::UniformRand;
-    let rng = &mut crate::oracle::random_numbers(seed, &format!("blinding {circuit}"));
-    (Fr::rand(rng), Fr::rand(rng))
+    let rng = &mut random_numbers(seed, &format!("blinding {circuit}"));
+    (0..count).map(|_| (Fr::rand(rng), Fr::rand(rng))).collect()
 }
 
 fn micros(start: Instant) -> f64 {

@@ -111,33 +111,32 @@ pub struct SaplingKey {
 /// # Errors
 /// [`KeyError`] for the first that fails.
 pub fn load(names: &[KeyName], directory: Option<&Path>) -> Result<Vec<SaplingKey>, KeyError> {
-    match directory {
-        Some(directory) => names
-            .iter()
-            .map(|name| {
-                let path = directory.join(name.file_name());
-                let bytes = std::fs::read(&path).map_err(|source| KeyError::Io { path, source })?;
-                parse(*name, &bytes)
-            })
-            .collect(),
-        None => embedded(names),
-    }
+    names.iter().map(|name| parse(*name, &file(*name, directory)?)).collect()
+}
+
+/// The bytes of a key's file, not yet compared with the published hash: from `directory` if there is one, else those
+/// embedded.
+///
+/// # Errors
+/// [`KeyError::Io`], [`KeyError::NotEmbedded`].
+pub fn file(name: KeyName, directory: Option<&Path>) -> Result<Vec<u8>, KeyError> {
+    let Some(directory) = directory else { return embedded(name) };
+    let path = directory.join(name.file_name());
+    std::fs::read(&path).map_err(|source| KeyError::Io { path, source })
 }
 
 #[cfg(feature = "sapling-keys")]
-fn embedded(names: &[KeyName]) -> Result<Vec<SaplingKey>, KeyError> {
+fn embedded(name: KeyName) -> Result<Vec<u8>, KeyError> {
     let (spend, output) = wagyu_zcash_parameters::load_sapling_parameters();
-    let key = |name: &KeyName| match name {
-        KeyName::Output => parse(*name, &output),
-        KeyName::Spend => parse(*name, &spend),
-    };
-    names.iter().map(key).collect()
+    Ok(match name {
+        KeyName::Output => output,
+        KeyName::Spend => spend,
+    })
 }
 
 #[cfg(not(feature = "sapling-keys"))]
-fn embedded(names: &[KeyName]) -> Result<Vec<SaplingKey>, KeyError> {
-    let missing = |name: &KeyName| Err(KeyError::NotEmbedded { file: name.file_name() });
-    names.iter().map(missing).collect()
+fn embedded(name: KeyName) -> Result<Vec<u8>, KeyError> {
+    Err(KeyError::NotEmbedded { file: name.file_name() })
 }
 
 /// A key from the bytes of its file.

@@ -5,7 +5,7 @@ use ark_bls12_381::Fr;
 use ark_ff::UniformRand;
 use gpu_core::Device;
 use gpu_core::sim::{SimBackend, SimOptions};
-use groth16::{ProveError, Prover};
+use groth16::{DeviceKey, ProveConfig, ProveError, Prover, Trust, Upload};
 use harness::circuits::{CircuitName, Problem};
 use harness::faults::{Call, FaultBackend, Faults};
 use harness::oracle::{random_numbers, test_seed};
@@ -33,12 +33,20 @@ fn is_the_devices(error: &ProveError) -> bool {
 
 #[test]
 fn a_proof_that_fails_leaves_the_prover_as_it_was() {
+    for upload in [Upload::default(), Upload::Register] {
+        fail_proofs(upload);
+    }
+}
+
+fn fail_proofs(upload: Upload) {
     let seed = test_seed();
     let problem = Problem::new(CircuitName::Mimc(3), seed, None).expect("something to prove");
     let rng = &mut random_numbers(seed, "blinding");
     let (r, s) = (Fr::rand(rng), Fr::rand(rng));
     let (device, faults) = device();
-    let prover = Prover::new(&device, &problem.key, &problem.r1cs).expect("a prover");
+    let key = DeviceKey::new(&device, &problem.key, &problem.r1cs, Trust::Trusted).expect("a key");
+    let config = ProveConfig { upload, ..ProveConfig::default() };
+    let prover = Prover::with_key(Arc::new(key), &config).expect("a prover");
     let prove = || prover.prove_with(&problem.assignment, r, s);
     let expected = prove().expect("a proof");
     let idle = faults.live();

@@ -1,47 +1,71 @@
 //! Proofs over the keys of Zcash's ceremony: the bytes of two independent provers, and the word of their verifiers.
 #![cfg(feature = "sapling-keys")]
 
-use ark_bls12_381::{Bls12_381, Fr};
-use ark_ff::{AdditiveGroup, BigInteger, Field, PrimeField, UniformRand};
-use ark_groth16::Groth16;
-use bls12_381::{Bls12, Scalar};
-use gpu_core::{Device, sim::SimOptions};
-use groth16::Prover;
-use harness::circuits::{CircuitName, Problem, sapling_output};
-use harness::oracle::{random_numbers, test_seed};
-use harness::prove::{proof_by_arkworks, proof_bytes, zkcrypto_accepts};
+mod support;
 
-fn zk_scalar(value: Fr) -> Scalar {
-    let bytes = value.into_bigint().to_bytes_le().try_into().expect("32 bytes");
-    Scalar::from_bytes(&bytes).expect("both fields have the same modulus")
-}
+use ark_bls12_381::{Bls12_381, Fr};
+use ark_ff::{AdditiveGroup, Field, UniformRand};
+use ark_groth16::Groth16;
+use gpu_core::{Device, DeviceKind, sim::SimOptions};
+use groth16::{ProveConfig, Prover, Trust};
+use harness::STRATEGIES;
+use harness::circuits::{CircuitName, Problem};
+use harness::oracle::{random_numbers, test_seed};
+use harness::prove::{
+    LoadedKey, ProveOptions, arkworks, blinding, proof_bytes, prove, zkcrypto, zkcrypto_accepts,
+};
+use msm_gpu::{MsmConfig, Strategy};
 
 fn accepts(problem: &Problem, inputs: &[Fr], bytes: &[u8]) -> bool {
     zkcrypto_accepts(&problem.key, inputs, bytes)
 }
 
+/// The same under each strategy, whole and in batches. Spend, whose proof takes a minute here, is
+/// `harness prove --circuit sapling-spend --compare --blindings 3 --batches 3 --strategy hard,deferred:2,on-device`.
 #[test]
 fn output_proofs_are_those_of_zkcrypto_and_arkworks() {
     let seed = test_seed();
-    let name = CircuitName::SaplingOutput;
-    let problem = Problem::new(name, seed, None).expect("an Output to prove");
-    let (_, file) = wagyu_zcash_parameters::load_sapling_parameters();
-    let theirs = zk_groth16::Parameters::<Bls12>::read(&file[..], false).expect("Zcash's own file");
-    let device = Device::sim(SimOptions::default());
-    let prover = Prover::new(&device, &problem.key, &problem.r1cs).expect("a prover");
+    let problem = Problem::new(CircuitName::SaplingOutput, seed, None).expect("an Output to prove");
     let rng = &mut random_numbers(seed, "blinding");
     let (r, s) = (Fr::rand(rng), Fr::rand(rng));
-    for (r, s) in [(r, s), (Fr::ZERO, s), (r, Fr::ZERO)] {
-        let proof = prover.prove_with(&problem.assignment, r, s).expect("a proof");
-        let bytes = proof_bytes(&proof);
-        let circuit = sapling_output(&mut random_numbers(seed, &name.to_string()));
-        let zkcrypto = zk_groth16::create_proof(circuit, &theirs, zk_scalar(r), zk_scalar(s));
-        let mut zkcrypto_bytes = Vec::new();
-        zkcrypto.expect("zkcrypto proves").write(&mut zkcrypto_bytes).expect("a vector takes all bytes");
-        assert_eq!(bytes, zkcrypto_bytes, "zkcrypto");
-        let arkworks = proof_by_arkworks(&problem, r, s).expect("arkworks proves");
-        assert_eq!(bytes, proof_bytes(&arkworks), "arkworks");
-        assert!(accepts(&problem, problem.inputs(), &bytes));
+    let blinding = [(r, s), (Fr::ZERO, s), (r, Fr::ZERO)];
+    let zkcrypto =
+        zkcrypto(&problem, seed, None, &blinding).expect("zkcrypto proves").expect("it is Zcash's");
+    let arkworks = arkworks(&problem, &blinding).expect("arkworks proves");
+    assert_eq!(zkcrypto.proofs, arkworks.proofs, "they agree");
+    for device in support::devices() {
+        let loaded = LoadedKey::new(&device, &problem, Trust::Trusted, None).expect("a key");
+        for (batches, strategy) in
+            [(1, STRATEGIES[0]), (3, STRATEGIES[0]), (3, STRATEGIES[1]), (3, Strategy::OnDevice)]
+        {
+            let msm = MsmConfig { strategy, ..MsmConfig::batches(batches) };
+            let config = ProveConfig { msm, ..ProveConfig::default() };
+            let peers = [zkcrypto.clone(), arkworks.clone()];
+            let options = ProveOptions { config, runs: 1, blinding: &blinding, peers: &peers };
+            let row = prove(&problem, &loaded, &options).expect("proofs");
+            assert!(row.is_right() && row.comparisons.len() == 2, "{strategy}, {batches}: {row:?}");
+            assert!(row.opinions.iter().all(|opinion| opinion.accepts) && row.opinions.len() == 2);
+        }
+    }
+}
+
+/// Two hundred proofs in one process: one string of bytes, and device memory as it was after the tenth. On a CUDA device
+/// of Output, on the simulated one of a small circuit.
+#[test]
+fn two_hundred_proofs_are_one() {
+    let seed = test_seed();
+    for device in support::devices() {
+        let (name, runs) = match device.info().kind {
+            DeviceKind::Cuda => (CircuitName::SaplingOutput, 200),
+            DeviceKind::Sim => (CircuitName::Mimc(3), 200),
+        };
+        let problem = Problem::new(name, seed, None).expect("something to prove");
+        let loaded = LoadedKey::new(&device, &problem, Trust::Trusted, None).expect("a key");
+        let blinding = blinding(seed, name, 1);
+        let options = ProveOptions { config: ProveConfig::default(), runs, blinding: &blinding, peers: &[] };
+        let row = prove(&problem, &loaded, &options).expect("proofs");
+        assert!(row.runs_agree, "{name} on {}: the runs differ", row.device);
+        assert!(row.is_right(), "{name} on {}: {} bytes lost", row.device, row.memory_lost());
     }
 }
 

@@ -53,6 +53,16 @@ impl Backend for Faulty {
         unsafe { self.inner.free_pinned(ptr, bytes) }
     }
 
+    unsafe fn register_host(&self, name: &str, ptr: *const u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's promise is the one that is asked for.
+        unsafe { self.inner.register_host(name, ptr, bytes) }
+    }
+
+    unsafe fn unregister_host(&self, ptr: *const u8, bytes: usize) {
+        // SAFETY: the caller's promise is the one that is asked for.
+        unsafe { self.inner.unregister_host(ptr, bytes) }
+    }
+
     fn create_stream(&self, name: &str) -> Result<RawStream> {
         self.inner.create_stream(name)
     }

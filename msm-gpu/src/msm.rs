@@ -146,7 +146,7 @@ impl<G: MsmGroup> Bases<G> {
 #[derive(Debug)]
 pub struct Msm<G: MsmGroup, S: Scalar = Fr> {
     plan: MsmPlan,
-    bindings: Bindings,
+    bindings: Bindings<'static>,
     workspace: Option<Workspace>,
     trace: Option<Trace>,
     kind: PhantomData<(G, S)>,

@@ -612,25 +612,22 @@ impl Buffers {
             ResultMemory::Pinned => Space::PinnedDownload,
             ResultMemory::Pageable => Space::Pageable,
         };
+        // All that a run holds is computed from the scalars, and tells something of them.
         let rows_host = (0..plan.result_slot_count())
-            .map(|slot| schedule.buffer(format!("{prefix}rows_host[{slot}]"), results, rows_bytes))
+            .map(|slot| schedule.secret_buffer(format!("{prefix}rows_host[{slot}]"), results, rows_bytes))
             .collect();
-        let mut secret =
+        let mut device =
             |name: &str, bytes| schedule.secret_buffer(format!("{prefix}{name}"), Space::Device, bytes);
-        let digits = secret("digits", 4 * u64::from(plan.digit_rows()) * len);
-        let entries = secret("entries", 4 * plan.entries_max());
-        let total = plan.bucket_total();
-        let mut device = |name: &str, bytes| schedule.buffer(format!("{prefix}{name}"), Space::Device, bytes);
-        let partials = plan.accumulate_threads_max();
+        let (total, partials) = (plan.bucket_total(), plan.accumulate_threads_max());
         Self {
             bases,
             scalars_host,
             scalars,
-            digits,
+            digits: device("digits", 4 * u64::from(plan.digit_rows()) * len),
             counts: device("counts", 4 * total),
             offsets: device("offsets", 4 * (total + 1)),
             tile_sums: device("tile_sums", 4 * (total.div_ceil(SCAN_TILE) + 1)),
-            entries,
+            entries: device("entries", 4 * plan.entries_max()),
             heads: device("heads", partials * xyzz),
             tails: device("tails", partials * xyzz),
             hot: device("hot", 4 * (1 + hot_max(plan, partials))),

@@ -44,6 +44,8 @@ const DRIVER_SYMBOLS: &[&str] = &[
     "cuMemFree_v2",
     "cuMemGetInfo_v2",
     "cuMemHostAlloc",
+    "cuMemHostRegister_v2",
+    "cuMemHostUnregister",
     "cuMemPoolGetAttribute",
     "cuMemPoolSetAttribute",
     "cuMemPoolTrimTo",

@@ -292,6 +292,24 @@ impl Backend for CudaBackend {
         warn_failed("freeing page-locked memory", freed);
     }
 
+    unsafe fn register_host(&self, name: &str, ptr: *const u8, bytes: usize) -> Result<()> {
+        let op = format!("page-locking {name}");
+        self.bind(&op)?;
+        // SAFETY: the caller's contract: the memory is allocated, and stays so.
+        unsafe { sys::cuMemHostRegister_v2(ptr.cast_mut().cast(), bytes, sys::CU_MEMHOSTREGISTER_PORTABLE) }
+            .result()
+            .map_err(|error| driver_error(op, error))
+    }
+
+    unsafe fn unregister_host(&self, ptr: *const u8, _bytes: usize) {
+        // SAFETY: the caller's contract: registered, unregistered once, in no queued operation.
+        let done = self
+            .context
+            .bind()
+            .and_then(|()| unsafe { sys::cuMemHostUnregister(ptr.cast_mut().cast()) }.result());
+        warn_failed("unregistering host memory", done);
+    }
+
     fn create_stream(&self, name: &str) -> Result<RawStream> {
         let op = format!("stream {name}");
         self.bind(&op)?;

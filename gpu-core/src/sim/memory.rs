@@ -150,6 +150,8 @@ pub(super) struct Memory {
     usage: Usage,
     device: BTreeMap<u64, Allocation>,
     pinned: BTreeMap<u64, Allocation>,
+    /// Ranges of the host's own memory that are page-locked: start to end.
+    registered: BTreeMap<u64, u64>,
     freed: VecDeque<Allocation>,
     freed_bytes: u64,
     open: Vec<u64>,
@@ -163,6 +165,7 @@ impl Memory {
             usage: Usage::default(),
             device: BTreeMap::new(),
             pinned: BTreeMap::new(),
+            registered: BTreeMap::new(),
             freed: VecDeque::new(),
             freed_bytes: 0,
             open: Vec::new(),
@@ -232,6 +235,30 @@ impl Memory {
         self.retire(allocation);
     }
 
+    /// Page-locks memory of the host's own. A range that overlaps another one is refused, as CUDA does.
+    pub(super) fn register(&mut self, name: &str, ptr: u64, bytes: u64) -> Result<(), GpuError> {
+        let end = ptr + bytes;
+        if self.registered.range(..end).next_back().is_some_and(|(_, last)| *last > ptr) {
+            return Err(GpuError::Driver {
+                op: format!("page-locking {name}"),
+                cause: "a part of it is page-locked already".into(),
+            });
+        }
+        self.registered.insert(ptr, end);
+        self.usage.pinned += bytes;
+        Ok(())
+    }
+
+    /// Undoes [`register`](Self::register).
+    ///
+    /// # Panics
+    /// If this range was not registered.
+    pub(super) fn unregister(&mut self, ptr: u64, bytes: u64) {
+        let end = self.registered.remove(&ptr);
+        assert_eq!(end, Some(ptr + bytes), "what is unregistered was registered, as it is given");
+        self.usage.pinned -= bytes;
+    }
+
     fn retire(&mut self, mut allocation: Allocation) {
         allocation.open(Vec::new());
         self.freed_bytes += allocation.bytes;
@@ -244,7 +271,10 @@ impl Memory {
 
     /// Whether host bytes lie in page-locked memory, as a copy that executes later needs.
     pub(super) fn check_pinned(&self, ptr: u64, bytes: u64) -> Result<(), String> {
+        let is_registered =
+            self.registered.range(..=ptr).next_back().is_some_and(|(_, end)| ptr + bytes <= *end);
         match self.pinned.range(..=ptr).next_back() {
+            _ if is_registered => Ok(()),
             Some((_, allocation)) if ptr + bytes <= allocation.end() => Ok(()),
             _ => Err(format!("{bytes} host bytes at {ptr:#x} are not in page-locked memory")),
         }

@@ -110,7 +110,7 @@ pub struct Stats {
     pub device_bytes: u64,
     /// Most device memory that was ever allocated at once.
     pub device_bytes_peak: u64,
-    /// Page-locked memory allocated.
+    /// Page-locked memory, allocated or registered.
     pub pinned_bytes: u64,
     /// Streams that are not destroyed.
     pub live_streams: usize,
@@ -221,6 +221,14 @@ impl Backend for SimBackend {
 
     unsafe fn free_pinned(&self, ptr: *mut u8, bytes: usize) {
         lock(&self.state).memory.free_pinned(ptr as u64, bytes as u64);
+    }
+
+    unsafe fn register_host(&self, name: &str, ptr: *const u8, bytes: usize) -> Result<()> {
+        lock(&self.state).memory.register(name, ptr as u64, bytes as u64)
+    }
+
+    unsafe fn unregister_host(&self, ptr: *const u8, bytes: usize) {
+        lock(&self.state).memory.unregister(ptr as u64, bytes as u64);
     }
 
     fn create_stream(&self, _name: &str) -> Result<RawStream> {

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, INVALID_HANDLE = 400,
+       ALREADY_REGISTERED = 712, NOT_REGISTERED = 713 };
 enum { TOTAL = 1000 * 1024 };
 
 static __thread int current;        // this thread has the context
@@ -124,6 +125,29 @@ int cuMemHostAlloc(void **ptr, size_t bytes, unsigned flags) {
     return OK;
 }
 int cuMemFreeHost(void *ptr) { NEEDS_CONTEXT; live--; free(ptr); return OK; }
+
+// Ranges of the program's own memory that are page-locked where they lie.
+static struct { char *start, *end; } registered[16];
+int cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned flags) {
+    NEEDS_CONTEXT;
+    char *start = ptr, *end = start + bytes;
+    int place = -1;
+    for (int i = 0; i < 16; i++) {
+        if (!registered[i].start) place = i;
+        else if (registered[i].start < end && start < registered[i].end) return ALREADY_REGISTERED;
+    }
+    if (place < 0) return OUT_OF_MEMORY;
+    registered[place].start = start;
+    registered[place].end = end;
+    live++;
+    return OK;
+}
+int cuMemHostUnregister(void *ptr) {
+    NEEDS_CONTEXT;
+    for (int i = 0; i < 16; i++)
+        if (registered[i].start == ptr) { registered[i].start = 0; live--; return OK; }
+    return NOT_REGISTERED;
+}
 
 static int create(void **handle) { NEEDS_CONTEXT; live++; *handle = calloc(1, 256); return OK; }
 static int destroy(void *handle) { NEEDS_CONTEXT; live--; free(handle); return OK; }

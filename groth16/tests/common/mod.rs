@@ -8,7 +8,10 @@ use ark_relations::gr1cs::{
     ConstraintSynthesizer, ConstraintSystemRef, LinearCombination, SynthesisError, Variable,
 };
 use ark_std::rand::{Rng, SeedableRng};
+use gpu_core::sim::SimOptions;
+use gpu_core::{Device, DeviceKind};
 use rand_chacha::ChaCha20Rng;
+use std::sync::OnceLock;
 
 /// Random numbers of a test. The seed is printed, and taken back from TEST_SEED.
 pub fn seeded(name: &str) -> ChaCha20Rng {
@@ -18,6 +21,23 @@ pub fn seeded(name: &str) -> ChaCha20Rng {
     };
     println!("{name}: TEST_SEED={seed}");
     ChaCha20Rng::seed_from_u64(seed)
+}
+
+/// A simulated device of the test's own, and every CUDA device, opened once. Says so where there is none, and fails there
+/// if `REQUIRE_GPU` is 1.
+pub fn devices() -> Vec<Device> {
+    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
+    let cuda = DEVICES.get_or_init(|| {
+        let mut devices = Device::all(SimOptions::default());
+        devices.retain(|device| device.info().kind == DeviceKind::Cuda);
+        if devices.is_empty() {
+            let required = std::env::var("REQUIRE_GPU").is_ok_and(|value| value == "1");
+            assert!(!required, "REQUIRE_GPU is 1, and there is no CUDA device");
+            println!("skipped: no CUDA device");
+        }
+        devices
+    });
+    std::iter::once(Device::sim(SimOptions::default())).chain(cuda.iter().cloned()).collect()
 }
 
 /// Terms of a linear combination: coefficient, and variable by its place in the assignment.

@@ -6,7 +6,7 @@ use crate::devices::{DeviceChoice, Devices};
 use crate::error::{Failure, Judgement};
 use crate::oracle::{BaseFlavour, KnownBases, ScalarFlavour, msm_by_arkworks, parse_seed, random_numbers};
 use crate::progress::Progress;
-use crate::prove::{ProofRow, ProveOptions, blinding, prove};
+use crate::prove::{LoadedKey, ProofRow, ProveOptions, arkworks, blinding, prove};
 use crate::report::{Idle, Row, Verdict, product_id, table, wants_colour, write_json};
 use crate::sapling::{self, KeyName, SaplingKey};
 use crate::{BATCHES, STRATEGIES};
@@ -219,15 +219,16 @@ fn prove_circuits(
             KeyName::Spend => CircuitName::SaplingSpend,
         };
         let problem = Provable::new(circuit, args.seed, args.params.as_deref())?;
-        let options = ProveOptions {
-            config: ProveConfig::default(),
-            trust: Trust::Trusted, // by the hash of its file
-            compare: true,
-            runs: 1,
-            blinding: blinding(args.seed, circuit),
-            key_file: None,
+        let blinding = blinding(args.seed, circuit, 1);
+        let peers = [arkworks(&problem, &blinding)?];
+        let options =
+            ProveOptions { config: ProveConfig::default(), runs: 1, blinding: &blinding, peers: &peers };
+        let made = |device: &Device| {
+            // The key is trusted by the hash of its file.
+            let loaded = LoadedKey::new(device, &problem, Trust::Trusted, None)?;
+            prove(&problem, &loaded, &options)
         };
-        proofs.extend(devices.iter().map(|device| match prove(device, &problem, &options) {
+        proofs.extend(devices.iter().map(|device| match made(device) {
             Ok(row) => ProofOutcome::Made(Box::new(row)),
             Err(error) => ProofOutcome::Failed {
                 device: device.info().id.clone(),

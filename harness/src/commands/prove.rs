@@ -4,7 +4,7 @@ use crate::circuits::{CircuitName, Problem};
 use crate::devices::{DeviceChoice, Devices};
 use crate::error::{Failure, Judgement};
 use crate::oracle::parse_seed;
-use crate::prove::{ProofRow, ProveOptions, blinding, prove};
+use crate::prove::{LoadedKey, ProofRow, ProveOptions, arkworks, blinding, prove, zkcrypto};
 use crate::report::{bytes_text, new_table, write_json};
 use comfy_table::{CellAlignment, Table};
 use gpu_core::DeviceInfo;
@@ -33,7 +33,7 @@ pub struct ProveArgs {
     /// Shows the proof to no verifier (the default is to verify it)
     #[arg(long)]
     pub no_verify: bool,
-    /// Also proves with arkworks, and compares the bytes
+    /// Also proves with arkworks, and with zkcrypto where the circuit is Zcash's, and compares the bytes
     #[arg(long)]
     pub compare: bool,
     /// Leaves the points of the key unchecked
@@ -42,19 +42,22 @@ pub struct ProveArgs {
     /// Key file: written if it is not there, and the key is loaded from it
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// How the assignment goes up: `pageable`, `ring` or `ring:SLOTS:VALUES`; several are measured side by side
+    /// How the assignment goes up: `pageable`, `register`, `ring` or `ring:SLOTS:VALUES`; several are measured side by side
     #[arg(long, value_delimiter = ',', default_values_t = [Upload::default()], value_name = "UPLOADS")]
     pub upload: Vec<Upload>,
     /// Batches of each product
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub batches: u32,
-    /// What the host does between batches
-    #[arg(long, default_value_t = Strategy::Deferred { buffers: 2 })]
-    pub strategy: Strategy,
-    /// Runs; the time of each is shown
+    /// What the host does between batches: `hard`, `deferred:N`, `threaded:N` or `on-device`; several are tried in turn
+    #[arg(long, value_delimiter = ',', default_values_t = [Strategy::Deferred { buffers: 2 }])]
+    pub strategy: Vec<Strategy>,
+    /// Pairs of blinding numbers; each makes a proof of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub blindings: u32,
+    /// Runs of each proof; after the tenth, device memory must stay as it is
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
-    /// Writes the proof's 192 bytes to a file
+    /// Writes the first proof's 192 bytes to a file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Writes everything to a file as JSON
@@ -79,29 +82,32 @@ struct ProveReport<'a> {
 pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> {
     let Devices { devices, no_cuda } = args.device.open(SimOptions::default())?;
     let problem = Problem::new(args.circuit, args.seed, args.params.as_deref())?;
-    let mut rows = Vec::new();
+    let blinding = blinding(args.seed, args.circuit, args.blindings);
+    let mut peers = Vec::new();
+    if args.compare {
+        peers.push(arkworks(&problem, &blinding)?);
+        peers.extend(zkcrypto(&problem, args.seed, args.params.as_deref(), &blinding)?);
+    }
+    let trust = if args.trust_key { Trust::Trusted } else { Trust::Checked };
+    let mut rows: Vec<ProofRow> = Vec::new();
     for device in &devices {
-        for upload in &args.upload {
-            let msm = MsmConfig { strategy: args.strategy, ..MsmConfig::batches(args.batches) };
-            let options = ProveOptions {
-                config: ProveConfig {
-                    upload: *upload,
-                    msm,
-                    verify: !args.no_verify,
-                    ..ProveConfig::default()
-                },
-                trust: if args.trust_key { Trust::Trusted } else { Trust::Checked },
-                compare: args.compare,
-                runs: args.runs,
-                blinding: blinding(args.seed, args.circuit),
-                key_file: args.key_file.clone(),
+        let loaded = LoadedKey::new(device, &problem, trust, args.key_file.as_deref())?;
+        let choices =
+            args.strategy.iter().flat_map(|strategy| args.upload.iter().map(move |up| (strategy, up)));
+        for (strategy, upload) in choices {
+            let config = ProveConfig {
+                upload: *upload,
+                msm: MsmConfig { strategy: *strategy, ..MsmConfig::batches(args.batches) },
+                verify: !args.no_verify,
+                ..ProveConfig::default()
             };
-            let row = prove(device, &problem, &options)?;
+            let options = ProveOptions { config, runs: args.runs, blinding: &blinding, peers: &peers };
+            let row = prove(&problem, &loaded, &options)?;
             write_row(&row, out).map_err(Failure::output)?;
             rows.push(row);
         }
     }
-    let same = rows.windows(2).all(|pair| pair[0].proof == pair[1].proof);
+    let same = rows.windows(2).all(|pair| pair[0].proofs == pair[1].proofs);
     if !same {
         writeln!(out, "DIFFERENT: the proofs are not the same bytes").map_err(Failure::output)?;
     }
@@ -109,7 +115,7 @@ pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
         std::fs::write(path, bytes).map_err(|source| Failure::Write { path: path.clone(), source })
     };
     if let (Some(path), Some(row)) = (&args.out, rows.first()) {
-        write_to(path, &from_hex(&row.proof))?;
+        write_to(path, &from_hex(&row.proofs[0]))?;
     }
     if let Some(path) = &args.json {
         let report = ProveReport {
@@ -133,14 +139,17 @@ fn from_hex(text: &str) -> Vec<u8> {
 /// A proof as a reader takes it in.
 pub(crate) fn write_row(row: &ProofRow, out: &mut dyn Write) -> std::io::Result<()> {
     let shape = &row.shape;
-    writeln!(out, "{} on {}, key from {}", row.circuit, row.device, row.key_from)?;
+    let ProofRow { circuit, device, key_from, strategy, batches, upload, .. } = row;
+    writeln!(
+        out,
+        "{circuit} on {device}, key from {key_from}; {strategy}, batches {batches}, upload {upload}"
+    )?;
     writeln!(
         out,
         "  {} constraints, {} inputs, {} variables, {} terms, domain 2^{}",
         shape.constraint_count, shape.input_count, shape.variable_count, shape.term_count, shape.log_n
     )?;
-    let times: Vec<_> = row.prove_us.iter().map(|us| format!("{:.2}", us / 1e3)).collect();
-    writeln!(out, "  proof {} ms; key loaded in {:.0} ms", times.join(", "), row.key_us / 1e3)?;
+    writeln!(out, "  proof {} ms; key loaded in {:.0} ms", times_text(&row.prove_us), row.key_us / 1e3)?;
     if let Some(us) = row.key_file_us {
         writeln!(out, "  key loaded from its file in {:.1} ms", us / 1e3)?;
     }
@@ -152,18 +161,40 @@ pub(crate) fn write_row(row: &ProofRow, out: &mut dyn Write) -> std::io::Result<
         bytes_text(row.key_bytes),
         bytes_text(row.run_bytes)
     )?;
+    let share = 100.0 * row.gpu_busy_share;
+    let mark = if row.is_virtual { ", predicted" } else { "" };
+    writeln!(out, "  a kernel runs in {share:.0} % of {:.2} ms{mark}", row.makespan_us / 1e3)?;
+    if row.free_bytes.len() > 10 {
+        let runs = row.free_bytes.len();
+        let lost = bytes_text(row.memory_lost());
+        writeln!(out, "  device memory taken and kept between runs 10 and {runs}: {lost}")?;
+    }
     if !row.runs_agree {
         writeln!(out, "  DIFFERENT: the runs did not make the same bytes")?;
     }
     for opinion in &row.opinions {
         let word = if opinion.accepts { "accepts" } else { "REFUSES" };
-        writeln!(out, "  {} {word} the proof", opinion.verifier)?;
+        let what = if row.proofs.len() == 1 { "the proof" } else { "the proofs" };
+        writeln!(out, "  {} {word} {what}", opinion.verifier)?;
     }
-    if let (Some(equal), Some(us)) = (row.equals_arkworks, row.arkworks_us) {
-        let word = if equal { "equal" } else { "DIFFERENT" };
-        writeln!(out, "  {word}: arkworks' 192 bytes for the same r and s, in {:.0} ms here", us / 1e3)?;
+    for comparison in &row.comparisons {
+        let word = if comparison.equal { "equal" } else { "DIFFERENT" };
+        let (prover, ms) = (comparison.prover, comparison.us / 1e3);
+        writeln!(out, "  {word}: {prover}' 192 bytes for the same r and s, in {ms:.0} ms here")?;
     }
     writeln!(out, "{}", phase_table(row))
+}
+
+/// All times where they are few, else the least, the median and the most.
+fn times_text(us: &[f64]) -> String {
+    let text = |us: f64| format!("{:.2}", us / 1e3);
+    if us.len() <= 8 {
+        return us.iter().map(|us| text(*us)).collect::<Vec<_>>().join(", ");
+    }
+    let mut sorted = us.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let [least, median, most] = [0, sorted.len() / 2, sorted.len() - 1].map(|index| text(sorted[index]));
+    format!("{least} to {most}, median {median} of {}", us.len())
 }
 
 fn phase_table(row: &ProofRow) -> Table {
@@ -221,8 +252,8 @@ mod tests {
         let json: serde_json::Value =
             serde_json::from_slice(&std::fs::read(&json).expect("the report")).expect("JSON");
         let entry = &json["proofs"][1];
-        assert_eq!(from_hex(entry["proof"].as_str().expect("text")), bytes);
-        assert_eq!(entry["equals_arkworks"], true);
+        assert_eq!(from_hex(entry["proofs"][0].as_str().expect("text")), bytes);
+        assert_eq!(entry["comparisons"][0]["equal"], true);
         assert_eq!(entry["shape"]["constraint_count"], 14);
         let phases = entry["phases"].as_array().expect("phases");
         assert!(phases.iter().any(|phase| phase["name"] == "verify" && phase["backend"] == "host"));

@@ -64,6 +64,20 @@ impl Backend for FaultBackend {
         unsafe { self.inner.free_pinned(ptr, bytes) }
     }
 
+    unsafe fn register_host(&self, name: &str, ptr: *const u8, bytes: usize) -> Result<()> {
+        self.faults.enter(Call::Register, name, bytes as u64)?;
+        // SAFETY: the caller's promise is the one that is asked for.
+        unsafe { self.inner.register_host(name, ptr, bytes)? };
+        self.faults.books().live.pinned_bytes += bytes as u64;
+        Ok(())
+    }
+
+    unsafe fn unregister_host(&self, ptr: *const u8, bytes: usize) {
+        self.faults.books().live.pinned_bytes -= bytes as u64;
+        // SAFETY: the caller's promise is the one that is asked for.
+        unsafe { self.inner.unregister_host(ptr, bytes) }
+    }
+
     fn create_stream(&self, name: &str) -> Result<RawStream> {
         self.faults.enter(Call::CreateStream, &format!("stream {name}"), 0)?;
         let stream = self.inner.create_stream(name)?;

@@ -11,7 +11,7 @@ pub struct OneKernel {
     kernel: &'static str,
     schedule: Schedule,
     args: Vec<Arg>,
-    bindings: Bindings,
+    bindings: Bindings<'static>,
 }
 
 impl OneKernel {
