@@ -55,6 +55,9 @@ pub struct Profile {
     pub kernel_min_us: f64,
     /// Device time of a copy of one byte.
     pub copy_min_us: f64,
+    /// How much longer an upload of 4 MiB or more from page-locked memory takes than its rate says: the host's cores
+    /// still hold what they have just written there. Less in proportion for a smaller one.
+    pub staged_up_us: f64,
 }
 
 /// Why a profile was refused.
@@ -102,6 +105,7 @@ impl Profile {
             ("host_wait_us", profile.host_wait_us),
             ("kernel_min_us", profile.kernel_min_us),
             ("copy_min_us", profile.copy_min_us),
+            ("staged_up_us", profile.staged_up_us),
         ];
         let bad_rate = rates.iter().find(|(_, value)| !value.is_finite() || *value <= 0.0);
         let bad_latency = latencies.iter().find(|(_, value)| !value.is_finite() || *value < 0.0);
@@ -152,6 +156,9 @@ impl Profile {
         (bytes as f64 / bytes_per_s * 1e6).max(self.copy_min_us)
     }
 }
+
+/// Bytes of an upload that come late from the host's caches.
+const STAGED_UP_BYTES: f64 = (4 << 20) as f64;
 
 /// An upload from pageable memory of up to this size returns when the driver has taken a copy; a larger one
 /// is staged piece by piece, and the host is in it until the last piece [CUDA driver API, API synchronization
@@ -388,9 +395,11 @@ impl<'a> Model<'a> {
             }
             Action::Upload { src, .. } => {
                 let is_slow = is_pageable(self.schedule, src) && !is_staged(self.schedule, src);
-                let rate =
-                    if is_slow { profile.pageable_up_bytes_per_s } else { profile.pinned_up_bytes_per_s };
-                profile.copy_us(src.bytes, rate)
+                if is_slow {
+                    return profile.copy_us(src.bytes, profile.pageable_up_bytes_per_s);
+                }
+                let late = (src.bytes as f64 / STAGED_UP_BYTES).min(1.0);
+                profile.copy_us(src.bytes, profile.pinned_up_bytes_per_s) + late * profile.staged_up_us
             }
             Action::Download { dst, .. } => {
                 let is_slow = is_pageable(self.schedule, dst);

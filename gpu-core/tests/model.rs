@@ -27,6 +27,7 @@ fn profile() -> Profile {
         host_wait_us: 5.0,
         kernel_min_us: 3.0,
         copy_min_us: 4.0,
+        staged_up_us: 0.0,
     }
 }
 
@@ -425,4 +426,28 @@ fn a_collector_takes_the_folds_from_the_thread_that_queues() {
     let folds_us = 4.0 * 30.0;
     let (waits_us, occupied_us) = (together.host_blocked_us, alone.host_blocked_us + folds_us);
     assert!(0.0 < waits_us && waits_us < occupied_us, "{together:?}\n{alone:?}");
+}
+
+/// The first 4 MiB that come up from page-locked memory come late, in proportion; a copy from other memory, or down, does not.
+#[test]
+fn what_the_host_has_just_written_comes_late() {
+    let duration = |space: Space, bytes: u64, profile: &Profile| {
+        let mut s = Schedule::new("one upload");
+        let (source, target) = (s.buffer("source", space, bytes), s.buffer("target", Space::Device, bytes));
+        let (src, dst) = (s.whole(source), s.whole(target));
+        let stream = s.stream("upload");
+        s.push("upload", None, Action::Upload { stream, src, dst });
+        let span = estimate(&s, profile)[0];
+        span.end_us - span.start_us
+    };
+    let (plain, late) = (profile(), Profile { staged_up_us: 100.0, ..profile() });
+    for (space, bytes, more) in [
+        (Space::PinnedUpload, 1 << 20, 25.0),
+        (Space::Registered, 4 << 20, 100.0),
+        (Space::PinnedUpload, 64 << 20, 100.0),
+        (Space::Pageable, 64 << 20, 0.0),
+    ] {
+        let added = duration(space, bytes, &late) - duration(space, bytes, &plain);
+        assert!((added - more).abs() < 1e-3, "{space:?}, {bytes}: {added}");
+    }
 }

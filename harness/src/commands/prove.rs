@@ -180,7 +180,7 @@ pub(crate) fn write_row(row: &ProofRow, out: &mut dyn Write) -> std::io::Result<
     for comparison in &row.comparisons {
         let word = if comparison.equal { "equal" } else { "DIFFERENT" };
         let (prover, ms) = (comparison.prover, comparison.us / 1e3);
-        writeln!(out, "  {word}: {prover}' 192 bytes for the same r and s, in {ms:.0} ms here")?;
+        writeln!(out, "  {word}: the 192 bytes of {prover} for the same r and s, in {ms:.0} ms here")?;
     }
     writeln!(out, "{}", phase_table(row))
 }
@@ -244,7 +244,9 @@ mod tests {
         let files = ["--out", text(&proof), "--json", text(&json), "--key-file", text(&key)];
         let (judgement, report) = print(&[&line[..], &files[..]].concat()).expect("a proof");
         assert_eq!(judgement, Judgement::Good, "{report}");
-        for word in ["arkworks accepts", "zkcrypto accepts", "equal: arkworks' 192 bytes", "product b_g2"] {
+        for word in
+            ["arkworks accepts", "zkcrypto accepts", "equal: the 192 bytes of arkworks", "product b_g2"]
+        {
             assert_eq!(report.matches(word).count(), 2, "{word} in\n{report}");
         }
         let bytes = std::fs::read(&proof).expect("the proof");
