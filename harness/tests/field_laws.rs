@@ -8,14 +8,12 @@ use ark_bls12_381::{Fq, Fq2, Fr};
 use ark_ec::short_weierstrass::{Affine, Projective, SWCurveConfig};
 use ark_ec::{AffineRepr, CurveGroup, PrimeGroup};
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField, UniformRand, Zero};
-use common::OneKernel;
+use common::{BLOCK, OneKernel, map};
 use gpu_core::sim::{self, SimOptions};
 use gpu_core::{Device, DeviceBuf, DeviceKind, ModuleSource, Pod, Xyzz, modules};
 use harness::oracle::{random_numbers, test_seed};
 use rand_chacha::rand_core::RngCore;
 use std::collections::BTreeMap;
-
-const BLOCK: u32 = 128;
 
 fn devices(module: &'static ModuleSource) -> Vec<Device> {
     let devices = Device::all(SimOptions::default());
@@ -23,24 +21,6 @@ fn devices(module: &'static ModuleSource) -> Vec<Device> {
         device.load(&[module]).expect("the module loads");
     }
     devices
-}
-
-/// Runs `kernel(out, inputs.., n)` with one thread an item; `out` has `rows * n` values.
-fn map<T: Pod, O: Pod>(
-    device: &Device,
-    kernel: &'static str,
-    inputs: &[&[T]],
-    rows: usize,
-    poison: O,
-) -> Vec<O> {
-    let n = inputs[0].len();
-    let out = DeviceBuf::from_slice(device, "out", &vec![poison; rows * n]).expect("out");
-    let mut launch = OneKernel::new(device, kernel).write(&out);
-    for input in inputs {
-        launch = launch.read(&DeviceBuf::from_slice(device, "input", input).expect("input"));
-    }
-    launch.u32(n as u32).run(n, BLOCK).unwrap_or_else(|error| panic!("{kernel}: {error}"));
-    out.to_vec().expect("result")
 }
 
 /// Compares row by row and names the first difference with its operands.

@@ -1,8 +1,14 @@
 //! What several tests share: one kernel run by itself.
 
+// Each test program uses a part of this.
+#![allow(dead_code)]
+
 use gpu_core::schedule::{Action, Arg, Launch, Region, Work};
 use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Pod, Schedule, Space, Workspace};
 use std::sync::Arc;
+
+/// Threads of a block.
+pub const BLOCK: u32 = 128;
 
 /// One launch of one kernel on buffers that the test owns, through a schedule like any other.
 #[derive(Debug)]
@@ -12,13 +18,14 @@ pub struct OneKernel {
     schedule: Schedule,
     args: Vec<Arg>,
     bindings: Bindings<'static>,
+    rows: u32,
 }
 
 impl OneKernel {
     /// A launch without arguments yet. The kernel's module is loaded.
     pub fn new(device: &Device, kernel: &'static str) -> Self {
         let (schedule, args, bindings) = (Schedule::new(kernel), Vec::new(), Bindings::new());
-        Self { device: device.clone(), kernel, schedule, args, bindings }
+        Self { device: device.clone(), kernel, schedule, args, bindings, rows: 1 }
     }
 
     fn region<T: Pod>(&mut self, buf: &DeviceBuf<T>) -> Region {
@@ -48,10 +55,16 @@ impl OneKernel {
         self
     }
 
-    /// Runs it with at least `threads` threads in blocks of `block`.
+    /// Blocks in the grid's second dimension.
+    pub fn rows(mut self, rows: u32) -> Self {
+        self.rows = rows;
+        self
+    }
+
+    /// Runs it with at least `threads` threads in blocks of `block`, for each row.
     pub fn run(mut self, threads: usize, block: u32) -> Result<(), GpuError> {
         let stream = self.schedule.stream("test");
-        let grid = [(threads as u32).div_ceil(block), 1];
+        let grid = [(threads as u32).div_ceil(block), self.rows];
         let launch =
             Launch { kernel: self.kernel.into(), grid, block, args: self.args, work: Work::default() };
         self.schedule.push(self.kernel, None, Action::Launch { stream, launch });
@@ -59,4 +72,22 @@ impl OneKernel {
         Workspace::new(&self.device, schedule)?.run(&self.bindings, &|_, _| Ok(()))?;
         Ok(())
     }
+}
+
+/// Runs `kernel(out, inputs.., n)` with one thread an item; `out` has `rows * n` values.
+pub fn map<T: Pod, O: Pod>(
+    device: &Device,
+    kernel: &'static str,
+    inputs: &[&[T]],
+    rows: usize,
+    poison: O,
+) -> Vec<O> {
+    let n = inputs[0].len();
+    let out = DeviceBuf::from_slice(device, "out", &vec![poison; rows * n]).expect("out");
+    let mut launch = OneKernel::new(device, kernel).write(&out);
+    for input in inputs {
+        launch = launch.read(&DeviceBuf::from_slice(device, "input", input).expect("input"));
+    }
+    launch.u32(n as u32).run(n, BLOCK).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+    out.to_vec().expect("result")
 }
