@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts the pinned NVRTC into a virtual environment of its own and prints how to find it:
 #   eval "$(ci/nvrtc.sh)"
-# golden/resources.json is made with this version: raise both together.
+# golden/snapshots/resources is made with this version: raise both together.
 set -euo pipefail
 version=13.0.88
 where=${NVRTC_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/nvrtc-$version}

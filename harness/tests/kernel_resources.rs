@@ -1,8 +1,8 @@
-//! Registers, spills and shared memory of every kernel on every chip that the project names, against
-//! `golden/resources.json`: a change of a kernel shows what it costs, in the review of that change.
+//! Registers, spills and shared memory of every kernel on every chip that the project names, as a snapshot in
+//! `golden/snapshots/resources`: a change of a kernel shows what it costs, in the review of that change.
 //!
 //! Needs NVRTC of the version that the snapshot was made with, and no GPU. Without it the test says
-//! "skipped", and fails under `REQUIRE_NVRTC=1`. `UPDATE_GOLDEN=1` writes the snapshot anew.
+//! "skipped", and fails under `REQUIRE_NVRTC=1`.
 
 #[path = "common/golden.rs"]
 mod golden;
@@ -17,26 +17,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const ARCHS: [&str; 6] = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"];
 
+/// The folder, and its only snapshot.
+const FOLDER: &str = "resources";
+const NAME: &str = "kernels";
+
 /// (kernel, position in `ARCHS`) -> what it takes.
-type Snapshot = BTreeMap<(String, usize), KernelResources>;
+type Taken = BTreeMap<(String, usize), KernelResources>;
 
 #[test]
 fn kernels_take_what_the_snapshot_says() {
+    let path = golden::folder(FOLDER).join(format!("{NAME}.snap"));
+    assert!(golden::is_update() || path.exists(), "{} is not there: {}", path.display(), golden::HOW);
     let version = match nvrtc_version() {
         Ok((major, minor)) => format!("{major}.{minor}"),
         Err(error) => return skip(&error.to_string()),
     };
-    let (path, is_update) = (golden::path("resources.json"), golden::is_update());
-    let golden = golden::read(&path);
-    if !is_update && !golden.contains(&format!("\"nvrtc\": \"{version}\"")) {
+    let recorded = std::fs::read_to_string(path).unwrap_or_default();
+    if !golden::is_update() && !recorded.contains(&format!("NVRTC {version}\n")) {
         return skip(&format!("NVRTC is {version}, the snapshot was made with another version"));
     }
-    let current = render(&version, &measure());
-    if is_update {
-        return std::fs::write(&path, current).expect("the snapshot is ours to write");
-    }
-    let changes = changed_lines(&golden, &current);
-    assert!(changes.is_empty(), "kernels take other resources; UPDATE_GOLDEN=1 accepts that:\n{changes}");
+    let snapshot = golden::Snapshot::new("what kernels take of a chip", render(&version, &measure()));
+    golden::assert_folder(FOLDER, &[(NAME.to_string(), snapshot)].into());
 }
 
 fn skip(reason: &str) {
@@ -45,7 +46,7 @@ fn skip(reason: &str) {
 }
 
 /// Compiles everything for everything, one compilation a thread at a time on every core.
-fn measure() -> Snapshot {
+fn measure() -> Taken {
     let modules: Vec<&ModuleSource> =
         [gpu_core::modules::ALL, msm_gpu::modules::ALL, ntt_gpu::modules::ALL, groth16::modules::ALL]
             .concat();
@@ -61,7 +62,7 @@ fn measure() -> Snapshot {
             cache.fetch(&format!("resources-{key}"), report).unwrap_or_else(|error| panic!("{error}"));
         serde_json::from_slice(&report).expect("written by this test")
     };
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Snapshot::new()));
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Taken::new()));
     let work = || {
         while let Some((module, arch)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
             let kernels = taken_by(module, ARCHS[*arch]);
@@ -77,79 +78,47 @@ fn measure() -> Snapshot {
     found.into_inner().expect("no thread panicked")
 }
 
-/// One kernel a block, one chip a line, sorted: a change is one line of a diff.
-fn render(version: &str, snapshot: &Snapshot) -> String {
-    let mut text = format!("{{\n  \"nvrtc\": \"{version}\"");
-    let mut last = "";
-    for ((name, arch), taken) in snapshot {
-        let opening = match name == last {
-            true => ",\n".to_string(),
-            false => format!("{},\n  \"{name}\": {{\n", if last.is_empty() { "" } else { "\n  }" }),
-        };
-        let _ = write!(
-            text,
-            "{opening}    \"{}\": {{\"registers\": {}, \"spill_store_bytes\": {}, \
-             \"spill_load_bytes\": {}, \"stack_bytes\": {}, \"shared_bytes\": {}}}",
-            ARCHS[*arch],
+/// A line for each kernel and chip, sorted: a change is one line of a diff, with all that it is of.
+fn render(version: &str, taken: &Taken) -> String {
+    let mut text = format!("NVRTC {version}\n");
+    let mut row = |kernel: &str, arch: &str, columns: [&str; 5]| {
+        let _ = write!(text, "{kernel:<28} {arch:<7}");
+        for column in columns {
+            let _ = write!(text, " {column:>9}");
+        }
+        text.push('\n');
+    };
+    row("kernel", "chip", ["registers", "stored B", "loaded B", "stack B", "shared B"]);
+    for ((kernel, arch), taken) in taken {
+        let columns = [
             taken.registers,
             taken.spill_store_bytes,
             taken.spill_load_bytes,
             taken.stack_bytes,
-            taken.shared_bytes
-        );
-        last = name;
-    }
-    text + "\n  }\n}\n"
-}
-
-/// Lines that only one of the texts has, with the kernel that they are of.
-fn changed_lines(old: &str, new: &str) -> String {
-    let lines = |text: &str| -> Vec<(String, String)> {
-        let mut kernel = String::new();
-        let mut lines = Vec::new();
-        for line in text.lines().map(|line| line.trim().trim_end_matches(',')) {
-            match line.strip_suffix(": {") {
-                Some(name) => kernel = name.trim_matches('"').into(),
-                None => lines.push((kernel.clone(), line.to_string())),
-            }
-        }
-        lines
-    };
-    let (old, new) = (lines(old), lines(new));
-    let mut text = String::new();
-    let (gone, come) =
-        (old.iter().filter(|line| !new.contains(line)), new.iter().filter(|line| !old.contains(line)));
-    for (sign, (kernel, line)) in gone.map(|line| ('-', line)).chain(come.map(|line| ('+', line))) {
-        let _ = writeln!(text, "{sign} {kernel} {line}");
+            taken.shared_bytes,
+        ]
+        .map(|number| number.to_string());
+        row(kernel, ARCHS[*arch], columns.each_ref().map(String::as_str));
     }
     text
 }
 
 #[test]
-fn snapshot_is_json_and_changes_are_found() {
-    let taken = |registers| KernelResources {
-        kernel: "k".into(),
-        registers,
+fn the_table_has_a_line_for_each_kernel_and_chip() {
+    let taken = |kernel: &str| KernelResources {
+        kernel: kernel.into(),
+        registers: 40,
         spill_store_bytes: 1,
         spill_load_bytes: 2,
         stack_bytes: 3,
-        shared_bytes: 4,
+        shared_bytes: 4096,
     };
-    let snapshot = |registers| -> Snapshot {
-        let kernels = [("a", 0), ("a", 1), ("b", 0)];
-        let with = |(i, (name, arch)): (usize, (&str, usize))| {
-            ((name.to_string(), arch), taken(if i == 1 { registers } else { 40 }))
-        };
-        kernels.into_iter().enumerate().map(with).collect()
-    };
-    let (old, new) = (render("13.0", &snapshot(50)), render("13.0", &snapshot(51)));
-    let json: serde_json::Value = serde_json::from_str(&old).expect("JSON");
-    assert_eq!(json["nvrtc"], "13.0");
-    assert_eq!(json["a"]["sm_86"]["registers"], 50);
-    assert_eq!(json["b"]["sm_80"]["shared_bytes"], 4);
-    assert_eq!(changed_lines(&old, &old), "");
-    let changes = changed_lines(&old, &new);
-    assert_eq!(changes.lines().count(), 2, "{changes}");
-    assert!(changes.starts_with("- a \"sm_86\"") && changes.contains("+ a \"sm_86\""), "{changes}");
-    assert!(!changed_lines(&old, "").is_empty(), "an empty snapshot agrees with nothing");
+    let kernels = [("a", 0), ("a", 5), ("b", 3)];
+    let text = render("13.0", &kernels.map(|(name, arch)| ((name.to_string(), arch), taken(name))).into());
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["NVRTC", "13.0"]);
+    assert_eq!(lines[2], ["a", "sm_80", "40", "1", "2", "3", "4096"]);
+    assert_eq!(lines[3][1], "sm_120");
+    assert_eq!(lines[4][..2], ["b", "sm_90"]);
+    assert_eq!(lines.len(), 5);
 }
