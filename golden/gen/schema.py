@@ -11,8 +11,22 @@ KINDS = {
     "null": type(None),
 }
 KEYWORDS = {
-    "$defs", "$id", "$ref", "$schema", "additionalProperties", "const", "description", "enum", "items", "minimum",
-    "oneOf", "pattern", "properties", "required", "title", "type",
+    "$defs",
+    "$id",
+    "$ref",
+    "$schema",
+    "additionalProperties",
+    "const",
+    "description",
+    "enum",
+    "items",
+    "minimum",
+    "oneOf",
+    "pattern",
+    "properties",
+    "required",
+    "title",
+    "type",
 }
 
 

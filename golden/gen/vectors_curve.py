@@ -39,7 +39,10 @@ NOTES = {
         "effect": "A bit that is left out, first or last.",
     },
     "random": {"meaning": "Points with no known relation.", "effect": "Anything that is wrong always."},
-    "encoding": {"meaning": "The encoding of a point.", "effect": "Another point, or a refusal of a good file."},
+    "encoding": {
+        "meaning": "The encoding of a point.",
+        "effect": "Another point, or a refusal of a good file.",
+    },
     "flag_bits": {
         "meaning": "The three top bits say what the encoding cannot be.",
         "effect": "Two encodings of one point: what was signed is not what is read.",
@@ -65,7 +68,10 @@ NOTES = {
         "that makes a point of these coordinates has made the identity.",
         "effect": "A second encoding of the identity. Decoders that take it are known; it is recorded who does.",
     },
-    "truncated": {"meaning": "The bytes end too early.", "effect": "Memory behind the input is read as a point."},
+    "truncated": {
+        "meaning": "The bytes end too early.",
+        "effect": "Memory behind the input is read as a point.",
+    },
 }
 
 
@@ -119,12 +125,33 @@ def arithmetic(group, random):
             is_negative = z_p != one
             signed = group.negate(q) if is_negative else q
             sign = "p - q" if is_negative else "p + q"
-            case(f"{comment}, {sign}", over, group.add(p, signed), op="add_affine", **operands, negative=is_negative)
+            case(
+                f"{comment}, {sign}",
+                over,
+                group.add(p, signed),
+                op="add_affine",
+                **operands,
+                negative=is_negative,
+            )
     p = group.of_log(1 + random.below(2**250))
     for comment, point, flags in (("identity", None, ["identity"]), ("random", p, ["random"])):
         z = f.element(f.random(random))
-        case(f"twice: {comment}", flags + ["denominator"], group.add(point, point), op="double", p=points(point), z_p=z)
-        case(f"minus: {comment}", flags + ["denominator"], group.negate(point), op="negate", p=points(point), z_p=z)
+        case(
+            f"twice: {comment}",
+            flags + ["denominator"],
+            group.add(point, point),
+            op="double",
+            p=points(point),
+            z_p=z,
+        )
+        case(
+            f"minus: {comment}",
+            flags + ["denominator"],
+            group.negate(point),
+            op="negate",
+            p=points(point),
+            z_p=z,
+        )
     for k in (0, 1, 2, 3, 7, 2**16, 2**31, 2**32 - 1, random.bits(32)):
         flags = ["multiple"] + (["identity"] if k == 0 else [])
         case(f"{k} times a point", flags, group.multiple(k, p), op="multiple", p=points(p), z_p=one, k=k)
@@ -150,7 +177,11 @@ def encodings(group, random):
         tests.append(test)
 
     point = group.of_log(1 + random.below(2**250))
-    for comment, good in (("the generator", group.generator), ("a point", point), ("its opposite", group.negate(point))):
+    for comment, good in (
+        ("the generator", group.generator),
+        ("a point", point),
+        ("its opposite", group.negate(point)),
+    ):
         case(comment, "encoding", "uncompressed", group.uncompressed(good), good)
         case(comment, "encoding", "compressed", group.compressed(good), good)
     for form, encode in (("uncompressed", group.uncompressed), ("compressed", group.compressed)):
@@ -159,13 +190,52 @@ def encodings(group, random):
     plain, packed = group.uncompressed(point), group.compressed(point)
     for bits in (0x20, 0x80, 0xA0, 0x60, 0xE0):
         case(f"top bits {bits:#04x}", "flag_bits", "uncompressed", with_bits(plain, bits), error="flags")
-    case("the bit for compression is clear", "flag_bits", "compressed", bytes([packed[0] & 0x1F]) + packed[1:], error="flags")
-    case("the identity with a sign", "flag_bits", "compressed", with_bits(group.compressed(None), 0x20), error="flags")
-    case("the identity, said to be compressed", "flag_bits", "uncompressed", with_bits(group.uncompressed(None), 0x80), error="flags")
-    for form, encoding in (("uncompressed", group.uncompressed(None)), ("compressed", group.compressed(None))):
-        case("the identity with a last bit", "infinity_bits", form, encoding[:-1] + b"\x01", error="dirty_infinity")
-        case("the identity with a first bit", "infinity_bits", form, with_bits(encoding, 0x10), error="dirty_infinity")
-    case("a point with the bit for the identity", "infinity_bits", "uncompressed", with_bits(plain, 0x40), error="dirty_infinity")
+    case(
+        "the bit for compression is clear",
+        "flag_bits",
+        "compressed",
+        bytes([packed[0] & 0x1F]) + packed[1:],
+        error="flags",
+    )
+    case(
+        "the identity with a sign",
+        "flag_bits",
+        "compressed",
+        with_bits(group.compressed(None), 0x20),
+        error="flags",
+    )
+    case(
+        "the identity, said to be compressed",
+        "flag_bits",
+        "uncompressed",
+        with_bits(group.uncompressed(None), 0x80),
+        error="flags",
+    )
+    for form, encoding in (
+        ("uncompressed", group.uncompressed(None)),
+        ("compressed", group.compressed(None)),
+    ):
+        case(
+            "the identity with a last bit",
+            "infinity_bits",
+            form,
+            encoding[:-1] + b"\x01",
+            error="dirty_infinity",
+        )
+        case(
+            "the identity with a first bit",
+            "infinity_bits",
+            form,
+            with_bits(encoding, 0x10),
+            error="dirty_infinity",
+        )
+    case(
+        "a point with the bit for the identity",
+        "infinity_bits",
+        "uncompressed",
+        with_bits(plain, 0x40),
+        error="dirty_infinity",
+    )
 
     # p itself stands for zero, p + x for x; both fit 381 bits only while x < 2^381 - p.
     beyond, small = P.to_bytes(48, "big"), (P + 1).to_bytes(48, "big")
@@ -173,19 +243,43 @@ def encodings(group, random):
         which = "x" if position < width else "y"
         for comment, integer in (("p", beyond), ("p + 1", small)):
             changed = plain[:position] + integer + plain[position + 48 :]
-            case(f"{comment} at byte {position}", "coordinate_range", "uncompressed", changed, error=f"coordinate_{which}")
+            case(
+                f"{comment} at byte {position}",
+                "coordinate_range",
+                "uncompressed",
+                changed,
+                error=f"coordinate_{which}",
+            )
     for position in range(0, len(packed), 48):
         changed = packed[:position] + beyond + packed[position + 48 :]
-        case(f"p at byte {position}", "coordinate_range", "compressed", with_bits(changed, 0x80), error="coordinate_x")
+        case(
+            f"p at byte {position}",
+            "coordinate_range",
+            "compressed",
+            with_bits(changed, 0x80),
+            error="coordinate_x",
+        )
 
     wrong_y = (point[0], f.add(point[1], f.one))
     case("y + 1", "off_curve", "uncompressed", group.uncompressed(wrong_y), error="not_on_curve")
-    case("x and y exchanged", "off_curve", "uncompressed", group.uncompressed((point[1], point[0])), error="not_on_curve")
+    case(
+        "x and y exchanged",
+        "off_curve",
+        "uncompressed",
+        group.uncompressed((point[1], point[0])),
+        error="not_on_curve",
+    )
     case("all zero", "zero_coordinates", "uncompressed", bytes(2 * width), error="not_on_curve")
     x = f.of(1)
     while group.lift_x(x) is not None:
         x = f.add(x, f.one)
-    case("x without a y", "off_curve", "compressed", with_bits(f.coordinate_bytes(x), 0x80), error="not_on_curve")
+    case(
+        "x without a y",
+        "off_curve",
+        "compressed",
+        with_bits(f.coordinate_bytes(x), 0x80),
+        error="not_on_curve",
+    )
 
     outside = [("of no prime order", group.outside_subgroup(random))]
     if group is G1:

@@ -3,8 +3,8 @@
 from bls12_381 import FR, G1, G2, R, Random, root_of_unity
 
 PROVENANCE = (
-    "Groth16 from the paper, with the polynomials' values at tau by Lagrange's formula over the domain of arkworks (the power "
-    "of 7^((r-1)/2^32)). Rows after the constraints, one for each input, are in A alone. Keys are given by logs: the "
+    "Groth16 from the paper, with the polynomials' values at tau by Lagrange's formula over the domain of arkworks "
+    "(the power of 7^((r-1)/2^32)). Rows after the constraints, one for each input, are in A alone. Keys are given by logs: the "
     "point is log times the generator of its group. No transform, no product of many bases and no pairing is used. "
     "Variable 0 is the constant 1, then come the inputs; a row is a list of [variable, coefficient]."
 )
@@ -32,7 +32,10 @@ NOTES = {
         "meaning": "The assignment does not satisfy a constraint.",
         "effect": "A proof that does not verify, found out by somebody else.",
     },
-    "assignment": {"meaning": "Not an assignment of this circuit.", "effect": "Memory behind the input is read."},
+    "assignment": {
+        "meaning": "Not an assignment of this circuit.",
+        "effect": "Memory behind the input is read.",
+    },
     "forged": {
         "meaning": "A proof or inputs that were changed.",
         "effect": "A verifier that accepts what was not proved.",
@@ -57,7 +60,8 @@ class Circuit:
         self.vanishing = (pow(self.tau, n, R) - 1) % R
         # L_i(tau) = omega^i (tau^n - 1) / (n (tau - omega^i))
         lagrange = [
-            pow(omega, i, R) * self.vanishing * pow(n * (self.tau - pow(omega, i, R)), -1, R) % R for i in range(n)
+            pow(omega, i, R) * self.vanishing * pow(n * (self.tau - pow(omega, i, R)), -1, R) % R
+            for i in range(n)
         ]
         columns = [[0] * variable_count for _ in range(3)]
         for row, at_tau in zip(rows, lagrange):
@@ -80,7 +84,10 @@ class Circuit:
     def json(self):
         numbers = lambda values: [FR.hex(value) for value in values]
         trapdoor = {word: FR.hex(getattr(self, word)) for word in ("tau", "alpha", "beta", "gamma", "delta")}
-        h = [pow(self.tau, i, R) * self.vanishing * pow(self.delta, -1, R) % R for i in range(2**self.log_n - 1)]
+        h = [
+            pow(self.tau, i, R) * self.vanishing * pow(self.delta, -1, R) % R
+            for i in range(2**self.log_n - 1)
+        ]
         rows = lambda which: [[[v, FR.hex(c % R)] for v, c in row[which]] for row in self.rows]
         inputs, private = range(self.input_count), range(self.input_count, self.variable_count)
         return {
@@ -157,7 +164,10 @@ def scattered(random):
     z[8], z[9] = 0, 1
     rows = []
     for index in range(13):
-        pick = lambda only: [(random.one_of([0, 1, 2, only, 8, 9, 10, 11]), 1 + random.below(R - 1)) for _ in range(1 + index % 3)]
+        pick = lambda only: [
+            (random.one_of([0, 1, 2, only, 8, 9, 10, 11]), 1 + random.below(R - 1))
+            for _ in range(1 + index % 3)
+        ]
         a, b, c = pick(4), pick(5), pick(6)
         if index == 0:
             a, b, c = a + [(4, 1)], b + [(5, R - 1)], c + [(6, 3)]
@@ -173,7 +183,13 @@ def parts(seed):
     tests, circuits = [], []
 
     def prove(comment, flags, circuit, z, r, s, error=None):
-        given = {"op": "prove", "circuit": circuit.name, "assignment": numbers(z), "r": FR.hex(r), "s": FR.hex(s)}
+        given = {
+            "op": "prove",
+            "circuit": circuit.name,
+            "assignment": numbers(z),
+            "r": FR.hex(r),
+            "s": FR.hex(s),
+        }
         test = {"comment": comment, "flags": flags, "input": given}
         if error:
             tests.append({**test, "result": "invalid", **error})
@@ -183,22 +199,40 @@ def parts(seed):
         tests.append({**test, "result": "valid", "output": {"logs": logs, "proof": proof_bytes(a, b, c)}})
 
     def verify(comment, flag, circuit, inputs, proof, error=None):
-        given = {"op": "verify", "circuit": circuit.name, "inputs": numbers(inputs), "proof": proof_bytes(*proof)}
+        given = {
+            "op": "verify",
+            "circuit": circuit.name,
+            "inputs": numbers(inputs),
+            "proof": proof_bytes(*proof),
+        }
         test = {"comment": comment, "flags": [flag], "input": given}
         tests.append({**test, "result": "invalid", "error": error} if error else {**test, "result": "valid"})
 
     blinding = lambda: (1 + random.below(R - 1), 1 + random.below(R - 1))
-    kinds = [(square, "textbook"), (cubic, "textbook"), (bits, "bits"), (public_product, "no_private"), (scattered, "sparse")]
+    kinds = [
+        (square, "textbook"),
+        (cubic, "textbook"),
+        (bits, "bits"),
+        (public_product, "no_private"),
+        (scattered, "sparse"),
+    ]
     made = {}
     for kind, flag in kinds:
         circuit, z = kind(random)
         made[kind] = (circuit, z)
         circuits.append(circuit.json())
-        flags = [flag] + (["full_domain"] if len(circuit.rows) + circuit.input_count == 2**circuit.log_n else [])
+        flags = [flag] + (
+            ["full_domain"] if len(circuit.rows) + circuit.input_count == 2 ** circuit.log_n else []
+        )
         prove(circuit.name, flags, circuit, z, *blinding())
     circuit, z = made[scattered]
     r, s = blinding()
-    for comment, r_, s_ in (("r = 0", 0, s), ("s = 0", r, 0), ("r = s = 0", 0, 0), ("r = s = r - 1", R - 1, R - 1)):
+    for comment, r_, s_ in (
+        ("r = 0", 0, s),
+        ("s = 0", r, 0),
+        ("r = s = 0", 0, 0),
+        ("r = s = r - 1", R - 1, R - 1),
+    ):
         flags = ["no_blinding"] if 0 in (r_, s_) else ["sparse"]
         prove(comment, flags, circuit, z, r_, s_)
 

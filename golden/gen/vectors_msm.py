@@ -36,8 +36,8 @@ FLAVOURS = {
 
 DIGITS_PROVENANCE = (
     "Windows from the least significant: the next window_bits bits and the carry from the window before; a value over "
-    "half the range becomes the value minus the range, with a carry of one. Windows cover 256 bits. Shown for each case: the "
-    "digits times their weights add up to the scalar, and the last carry is zero. The scalar one has no digits and a mark."
+    "half the range becomes the value minus the range, with a carry of one. Windows cover 256 bits. Shown for each case: "
+    "the digits times their weights add up to the scalar, and the last carry is zero. The scalar one has no digits and a mark."
 )
 
 SORT_PROVENANCE = (
@@ -93,7 +93,11 @@ def digit_scalars(window_bits, random):
         ("all windows half", of_windows(half, window_bits), ["half_window"]),
         ("all windows just over half", of_windows(half + 1, window_bits), ["half_window", "long_carry"]),
         ("all bits up to 254", 2**254 - 1, ["long_carry"]),
-        ("bits at the edges of limbs", sum(2**bit + 2 ** (bit - 1) for bit in range(32, 254, 32)), ["long_carry"]),
+        (
+            "bits at the edges of limbs",
+            sum(2**bit + 2 ** (bit - 1) for bit in range(32, 254, 32)),
+            ["long_carry"],
+        ),
         ("random", random.below(R), ["random"]),
     ]
 
@@ -106,8 +110,15 @@ def digits_part(seed):
             digits, is_one = recode(scalar, window_bits)
             given = {"window_bits": window_bits, "scalar": FR.hex(scalar)}
             output = {"is_one": is_one, "digits": digits}
-            tests.append({"comment": comment, "flags": flags, "input": given, "result": "valid", "output": output})
-    for comment, scalar in (("r", R), ("r + 1", R + 1), ("the highest bit alone", HALF), ("all bits", 2**256 - 1)):
+            tests.append(
+                {"comment": comment, "flags": flags, "input": given, "result": "valid", "output": output}
+            )
+    for comment, scalar in (
+        ("r", R),
+        ("r + 1", R + 1),
+        ("the highest bit alone", HALF),
+        ("all bits", 2**256 - 1),
+    ):
         given = {"window_bits": 15, "scalar": FR.hex(scalar)}
         case = {"comment": comment, "flags": ["not_reduced"], "input": given}
         tests.append({**case, "result": "invalid", "error": "not_reduced"})
@@ -120,7 +131,9 @@ def runs(scalars, window_bits):
     found = {}
     for index, scalar in enumerate(scalars):
         digits, is_one = recode(scalar, window_bits)
-        entries = [(window * buckets + abs(digit) - 1, digit < 0) for window, digit in enumerate(digits) if digit]
+        entries = [
+            (window * buckets + abs(digit) - 1, digit < 0) for window, digit in enumerate(digits) if digit
+        ]
         if is_one:
             entries = [(window_count(window_bits) * buckets, False)]
         for bucket, is_negative in entries:
@@ -152,7 +165,9 @@ def sort_part(seed):
         entry_count = sum(len(run["add"]) + len(run["subtract"]) for run in sorted_)
         given = {"window_bits": window_bits, "scalars": [FR.hex(scalar) for scalar in scalars]}
         output = {"entry_count": entry_count, "runs": sorted_}
-        tests.append({"comment": comment, "flags": flags, "input": given, "result": "valid", "output": output})
+        tests.append(
+            {"comment": comment, "flags": flags, "input": given, "result": "valid", "output": output}
+        )
     return part("Entries of scalars sorted by bucket", SORT_PROVENANCE, FLAVOURS, tests)
 
 
@@ -176,7 +191,10 @@ MSM_NOTES = {
     },
     "length": {"meaning": "Not as many scalars as bases.", "effect": "Memory behind the input is read."},
     "off_curve": {"meaning": "A base off the curve.", "effect": "A product on another curve."},
-    "subgroup": {"meaning": "A base on the curve, not of the prime order.", "effect": "A product that depends on how scalars are reduced."},
+    "subgroup": {
+        "meaning": "A base on the curve, not of the prime order.",
+        "effect": "A product that depends on how scalars are reduced.",
+    },
 }
 
 
@@ -219,14 +237,23 @@ def msm_part(seed, group):
     case("one base, one scalar", ["equal_bases", "one_bucket"], some[:1] * 6, uniform(1) * 6)
     case("bases and their opposites", ["opposite_bases", "identity"], some[:3] + minus, uniform(3) * 2)
     scalars = uniform(3)
-    case("a base with k and r - k", ["equal_bases", "identity"], some[:3] * 2, scalars + [R - k for k in scalars])
-    case("identities between bases", ["identity"], [identity, some[0], identity, some[1], identity], uniform(5))
+    case(
+        "a base with k and r - k",
+        ["equal_bases", "identity"],
+        some[:3] * 2,
+        scalars + [R - k for k in scalars],
+    )
+    case(
+        "identities between bases", ["identity"], [identity, some[0], identity, some[1], identity], uniform(5)
+    )
     case("identities alone", ["identity", "empty"], [identity] * 4, uniform(4))
     # G + G = 2G, + 2G = 4G, and so on: each sum meets the base that comes next.
     case("each sum is the next base", ["doubling"], powers[:1] + powers, uniform(1) * 7)
     half = of_windows(128, 8)
     case("all digits half", ["half_window"], some[:4], [half, half + 1, half - 1, half])
-    case("carries through all windows", ["long_carry"], some[:3], [2**254 - 1, of_windows(129, 8), 2**128 - 1])
+    case(
+        "carries through all windows", ["long_carry"], some[:3], [2**254 - 1, of_windows(129, 8), 2**128 - 1]
+    )
     for index, scalar in enumerate((R, R + 1, HALF, 2**256 - 1)):
         given = uniform(index) + [scalar] + uniform(1)
         error = {"error": "scalar_not_reduced", "index": index}
@@ -234,9 +261,16 @@ def msm_part(seed, group):
     case("a scalar too few", ["length"], some[:3], uniform(2), {"error": "length_mismatch"})
     case("a scalar too many", ["length"], some[:3], uniform(4), {"error": "length_mismatch"})
     case("off the curve", ["off_curve"], some[:2] + [off], uniform(3), {"error": "not_on_curve", "index": 2})
-    case("not of the order", ["subgroup"], some[:1] + [outside], uniform(2), {"error": "not_in_subgroup", "index": 1})
+    case(
+        "not of the order",
+        ["subgroup"],
+        some[:1] + [outside],
+        uniform(2),
+        {"error": "not_in_subgroup", "index": 1},
+    )
     points = [
-        {"log": None if log is None else FR.hex(log), "point": point_json(group, point)} for log, point in table
+        {"log": None if log is None else FR.hex(log), "point": point_json(group, point)}
+        for log, point in table
     ]
     made = part(f"Multi-scalar multiplication in {group.name.upper()}", MSM_PROVENANCE, MSM_NOTES, tests)
     return {**made, "tables": {"points": points}}

@@ -25,17 +25,32 @@ NOTES = {
         "meaning": "The coset by the root of twice the order: the odd powers of that root.",
         "effect": "As coset; it is where snarkjs' keys have their bases for h.",
     },
-    "small": {"meaning": "A domain of one value or two.", "effect": "A pass without stages, a table without entries."},
+    "small": {
+        "meaning": "A domain of one value or two.",
+        "effect": "A pass without stages, a table without entries.",
+    },
     "sparse": {
         "meaning": "Coefficients that are all zero, all equal, or one alone.",
         "effect": "An order that only an asymmetric input would show, or a zero that is not canonical.",
     },
     "modulus_edge": {"meaning": "Values that are r - 1.", "effect": "A reduction too few."},
-    "several_passes": {"meaning": "More stages than a narrow pass takes.", "effect": "Scales between passes that are wrong."},
+    "several_passes": {
+        "meaning": "More stages than a narrow pass takes.",
+        "effect": "Scales between passes that are wrong.",
+    },
     "random": {"meaning": "Uniform values.", "effect": "Anything that is wrong always."},
-    "root": {"meaning": "omega does not have the domain's order.", "effect": "A transform that has no inverse."},
-    "shift": {"meaning": "The coset is the domain itself, or no coset.", "effect": "A division by zero in the quotient."},
-    "not_reduced": {"meaning": "Words that are not below r.", "effect": "A value that is not canonical, passed on."},
+    "root": {
+        "meaning": "omega does not have the domain's order.",
+        "effect": "A transform that has no inverse.",
+    },
+    "shift": {
+        "meaning": "The coset is the domain itself, or no coset.",
+        "effect": "A division by zero in the quotient.",
+    },
+    "not_reduced": {
+        "meaning": "Words that are not below r.",
+        "effect": "A value that is not canonical, passed on.",
+    },
     "length": {"meaning": "Values that do not fill the domain.", "effect": "Garbage in the rest."},
     "size": {"meaning": "A domain beyond the field's two-adicity.", "effect": "A root that does not exist."},
 }
@@ -60,7 +75,10 @@ def transform(direction, values, omega, shift):
     inverse_n, inverse_omega = pow(n, -1, R), pow(omega, -1, R)
     scales = powers(pow(g, -1, R), n)
     return [
-        scales[i] * inverse_n * sum(value * power for value, power in zip(values, powers(pow(inverse_omega, i, R), n))) % R
+        scales[i]
+        * inverse_n
+        * sum(value * power for value, power in zip(values, powers(pow(inverse_omega, i, R), n)))
+        % R
         for i in range(n)
     ]
 
@@ -85,15 +103,21 @@ def good(random):
         for log_n in (0, 1, 2, 3, 5, 7):
             omega = root_of_unity(non_residue, log_n)
             assert pow(omega, 2**log_n, R) == 1 and (log_n == 0 or pow(omega, 2 ** (log_n - 1), R) == R - 1)
-            flags = [root_flag] + (["small"] if log_n < 2 else ["several_passes"] if log_n == 7 else ["random"])
+            flags = [root_flag] + (
+                ["small"] if log_n < 2 else ["several_passes"] if log_n == 7 else ["random"]
+            )
             values = lambda: [random.below(R) for _ in range(2**log_n)]
             for direction in ("forward", "inverse"):
                 tests.append(case(f"2^{log_n}", flags, domain, log_n, omega, direction, values()))
                 if log_n == 7:
                     continue
-                shift, flag = (7, "coset") if domain == "arkworks" else (root_of_unity(5, log_n + 1), "odd_coset")
+                shift, flag = (
+                    (7, "coset") if domain == "arkworks" else (root_of_unity(5, log_n + 1), "odd_coset")
+                )
                 over = flags + [flag]
-                tests.append(case(f"2^{log_n}, a coset", over, domain, log_n, omega, direction, values(), shift))
+                tests.append(
+                    case(f"2^{log_n}, a coset", over, domain, log_n, omega, direction, values(), shift)
+                )
     omega = root_of_unity(7, 3)
     for comment, values, flag in (
         ("zeros", [0] * 8, "sparse"),
@@ -106,7 +130,11 @@ def good(random):
     ):
         for direction in ("forward", "inverse"):
             tests.append(case(comment, ["arkworks_root", flag], "arkworks", 3, omega, direction, values))
-    tests.append(case("a root of the caller's", ["random"], "custom", 3, pow(omega, 3, R), "forward", list(range(1, 9))))
+    tests.append(
+        case(
+            "a root of the caller's", ["random"], "custom", 3, pow(omega, 3, R), "forward", list(range(1, 9))
+        )
+    )
     return tests
 
 
@@ -118,15 +146,31 @@ def bad():
     )
     return [
         refused("a root of half the order", "root", {"error": "not_a_root"}, "custom", root=R - 1),
-        refused("a root of twice the order", "root", {"error": "not_a_root"}, "custom", root=root_of_unity(7, 3)),
+        refused(
+            "a root of twice the order", "root", {"error": "not_a_root"}, "custom", root=root_of_unity(7, 3)
+        ),
         refused("one", "root", {"error": "not_a_root"}, "custom", root=1),
         refused("zero", "root", {"error": "not_a_root"}, "custom", root=0),
         refused("a shift of zero", "shift", {"error": "shift_is_zero"}, shift=0),
         refused("a shift in the domain", "shift", {"error": "shift_in_domain"}, shift=omega),
         refused("a shift of one", "shift", {"error": "shift_in_domain"}, shift=1),
-        refused("r", "not_reduced", {"error": "not_reduced", "index": 0}, values=[R, 0, 0, 0], form="montgomery"),
-        refused("r + 1, last", "not_reduced", {"error": "not_reduced", "index": 3}, values=[0, 0, 0, R + 1], form="montgomery"),
-        refused("all bits", "not_reduced", {"error": "not_reduced", "index": 1}, values=[1, 2**256 - 1, 0, 0], form="montgomery"),
+        refused(
+            "r", "not_reduced", {"error": "not_reduced", "index": 0}, values=[R, 0, 0, 0], form="montgomery"
+        ),
+        refused(
+            "r + 1, last",
+            "not_reduced",
+            {"error": "not_reduced", "index": 3},
+            values=[0, 0, 0, R + 1],
+            form="montgomery",
+        ),
+        refused(
+            "all bits",
+            "not_reduced",
+            {"error": "not_reduced", "index": 1},
+            values=[1, 2**256 - 1, 0, 0],
+            form="montgomery",
+        ),
         refused("three values", "length", {"error": "length_mismatch"}, values=[1, 2, 3]),
         refused("five values", "length", {"error": "length_mismatch"}, values=[1, 2, 3, 4, 5]),
         refused("no values", "length", {"error": "empty"}, values=[]),
