@@ -59,11 +59,11 @@ pub struct Kernels {
 /// A group with its kernels, and its place in the files of keys.
 pub trait VectorGroup: SWCurveConfig<BaseField: VectorField> {
     const KERNELS: Kernels;
-    /// The point of a key that a reader is tried with, and how many points of G1 come before it in bellman's file
-    /// and in arkworks'.
+    /// The point of a key that a reader is tried with, and how many points come before it in bellman's file and in
+    /// arkworks'.
     const SECTION: (Section, usize, usize);
 
-    /// The same points in G1 after it, and points of G2: what completes either file.
+    /// zkcrypto's word on an encoding: the uncompressed encoding of the point, `None` where it refuses.
     fn by_zkcrypto(form: Form, encoding: &[u8]) -> Option<Vec<u8>>;
 
     /// The tried point of a key.
@@ -132,11 +132,11 @@ impl VectorGroup for g2::Config {
 }
 
 /// Runs a file.
-pub fn run<C: VectorGroup>(name: &str)
+pub fn run<C: VectorGroup>(text: &str)
 where
     Affine<C>: Pod,
 {
-    let file = Cases::<C>::read(name);
+    let file = Cases::<C>::read(text);
     let mut tally = file.tally("arkworks and the readers of keys");
     for test in &file.tests {
         by_arkworks::<C>(test);

@@ -63,8 +63,8 @@ fn launch<S: Scalar>(
 }
 
 /// Runs a file.
-pub fn run(name: &str) {
-    let file = File::<Input, Output>::read(name);
+pub fn run(text: &str) {
+    let file = File::<Input, Output>::read(text);
     by_arkworks(&file);
     for device in devices() {
         device.load(&[&msm_gpu::modules::MSM_DIGITS]).expect("the module loads");

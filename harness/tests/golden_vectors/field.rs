@@ -43,6 +43,12 @@ type Case<E> = Test<Input<E>, Both<E>>;
 /// A kernel, and rows of its output.
 type Kernel = (&'static str, usize);
 
+/// A kernel that takes any words, and arkworks' way to reduce them.
+type Reduction<F> = (Kernel, fn(&<F as VectorField>::Json) -> F);
+
+/// Chooses the cases of an operation: one or two operands.
+type Pick<'p, F> = &'p dyn Fn(&Input<<F as VectorField>::Json>) -> Option<(F, F)>;
+
 /// A field with its kernels.
 pub trait FieldKernels: VectorField {
     const ADD: Kernel;
@@ -51,7 +57,7 @@ pub trait FieldKernels: VectorField {
     const SQR: Kernel;
     const NEG: Kernel;
     /// The kernel that takes any words, and what arkworks makes of them.
-    const REDUCE: Option<(Kernel, fn(&Self::Json) -> Self)> = None;
+    const REDUCE: Option<Reduction<Self>> = None;
     /// The element whose words are the integer one: a Montgomery product with it gives canonical words.
     const WORDS_ONE: Option<Self> = None;
 }
@@ -71,7 +77,7 @@ impl FieldKernels for Fr {
     const MUL: Kernel = ("fr_mul", 2);
     const SQR: Kernel = ("fr_sqr", 1);
     const NEG: Kernel = ("fr_neg", 1);
-    const REDUCE: Option<(Kernel, fn(&String) -> Self)> =
+    const REDUCE: Option<Reduction<Self>> =
         Some((("fr_to_mont", 1), |words| Fr::from_be_bytes_mod_order(&bytes(words))));
     const WORDS_ONE: Option<Self> = Some(Fr::new_unchecked(BigInt::one()));
 }
@@ -126,8 +132,8 @@ fn collect<'t, F: FieldKernels>(
 }
 
 /// Runs a file.
-pub fn run<F: FieldKernels>(name: &str) {
-    let file = File::<Input<F::Json>, Both<F::Json>>::read(name);
+pub fn run<F: FieldKernels>(text: &str) {
+    let file = File::<Input<F::Json>, Both<F::Json>>::read(text);
     by_arkworks::<F>(&file);
     for device in devices() {
         device.load(&[&modules::FIELD_OPS]).expect("the module loads");
@@ -138,7 +144,7 @@ pub fn run<F: FieldKernels>(name: &str) {
 fn on_device<F: FieldKernels>(device: &Device, file: &File<Input<F::Json>, Both<F::Json>>) {
     let id = &device.info().id;
     let mut tally = file.tally(id);
-    let mut run = |kernel: Kernel, count: usize, pick: &dyn Fn(&Input<F::Json>) -> Option<(F, F)>| {
+    let mut run = |kernel: Kernel, count: usize, pick: Pick<'_, F>| {
         let (Operation { operands: [a, b], expected }, cases) = collect::<F>(&file.tests, id, pick);
         let operands = [&a[..], &b[..]];
         check(device, kernel, &operands[..count], &expected);

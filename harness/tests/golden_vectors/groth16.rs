@@ -131,8 +131,8 @@ struct Ready {
 }
 
 /// Runs a file.
-pub fn run(name: &str) {
-    let file = File::<Input, Output>::read(name);
+pub fn run(text: &str) {
+    let file = File::<Input, Output>::read(text);
     let circuits: Vec<Circuit> = file.circuits();
     let ready: BTreeMap<&str, Ready> = circuits
         .iter()

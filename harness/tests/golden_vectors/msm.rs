@@ -50,8 +50,8 @@ type Json<G> = <<G as CurveGroup>::BaseField as VectorField>::Json;
 type Case<G> = Test<Input, Point<Json<G>>>;
 
 /// Runs a file.
-pub fn run<G: VectorGroup>(name: &str) {
-    let file = File::<Input, Point<Json<G>>>::read(name);
+pub fn run<G: VectorGroup>(text: &str) {
+    let file = File::<Input, Point<Json<G>>>::read(text);
     let table: Vec<Row<Json<G>>> = file.points();
     let points: Vec<G::Affine> = table.iter().map(|row| G::affine(&row.point)).collect();
     for (row, point) in table.iter().zip(&points) {

@@ -83,8 +83,8 @@ impl Input {
 type Case = Test<Input, Vec<String>>;
 
 /// Runs a file.
-pub fn run(name: &str) {
-    let file = File::<Input, Vec<String>>::read(name);
+pub fn run(text: &str) {
+    let file = File::<Input, Vec<String>>::read(text);
     let mut tally = file.tally("arkworks");
     for test in &file.tests {
         if test.is_valid() {

@@ -10,7 +10,7 @@ use std::fmt::Debug;
 
 /// Bytes from hexadecimal digits.
 pub fn bytes(digits: &str) -> Vec<u8> {
-    assert!(digits.len() % 2 == 0 && digits.is_ascii(), "{digits}: whole bytes");
+    assert!(digits.len().is_multiple_of(2) && digits.is_ascii(), "{digits}: whole bytes");
     let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal");
     (0..digits.len()).step_by(2).map(byte).collect()
 }

@@ -40,8 +40,8 @@ struct Run {
 type Case = Test<Input, Output>;
 
 /// Runs a file.
-pub fn run(name: &str) {
-    let file = File::<Input, Output>::read(name);
+pub fn run(text: &str) {
+    let file = File::<Input, Output>::read(text);
     for device in devices() {
         device.load(&[&msm_gpu::modules::MSM_DIGITS]).expect("the module loads");
         let mut tally = file.tally(&device.info().id);
