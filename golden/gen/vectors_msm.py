@@ -3,7 +3,7 @@
 from bls12_381 import FR, G1, G2, R, Random
 from vectors_curve import point_json
 
-HALF = 2**255  # above r: no scalar has this bit
+TOP_BIT = 2**255  # no scalar has it
 
 FLAVOURS = {
     "edge": {
@@ -116,7 +116,7 @@ def digits_part(seed):
     for comment, scalar in (
         ("r", R),
         ("r + 1", R + 1),
-        ("the highest bit alone", HALF),
+        ("the highest bit alone", TOP_BIT),
         ("all bits", 2**256 - 1),
     ):
         given = {"window_bits": 15, "scalar": FR.hex(scalar)}
@@ -254,7 +254,7 @@ def msm_part(seed, group):
     case(
         "carries through all windows", ["long_carry"], some[:3], [2**254 - 1, of_windows(129, 8), 2**128 - 1]
     )
-    for index, scalar in enumerate((R, R + 1, HALF, 2**256 - 1)):
+    for index, scalar in enumerate((R, R + 1, TOP_BIT, 2**256 - 1)):
         given = uniform(index) + [scalar] + uniform(1)
         error = {"error": "scalar_not_reduced", "index": index}
         case("a scalar from r up", ["not_reduced"], some[: index + 2], given, error)
