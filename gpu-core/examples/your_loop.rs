@@ -1,5 +1,5 @@
-//! The batch loop of somebody else's prover, written down as a schedule: what the checker says of it before and after the wait
-//! is deferred, and what that would gain.
+//! The batch loop of somebody else's prover, written down as a schedule: what the checker says of it before and after
+//! the wait is deferred, and what that would gain.
 //!
 //! `cargo run --release -p gpu-core --example your_loop`. Nothing runs and no device is needed: sizes and rates are enough.
 

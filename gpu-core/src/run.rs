@@ -336,8 +336,8 @@ pub(crate) enum Place {
 }
 
 // SAFETY: an address, which says nothing about who may use it. It is of memory of a workspace that is
-// borrowed exclusively for the run, or of the caller's that is bound, and only read; whoever goes through it argues for that there (`Running::views`, and the
-// copies in `Running::queue`).
+// borrowed exclusively for the run, or of the caller's that is bound, and only read; whoever goes through
+// it argues for that there (`Running::views`, and the copies in `Running::queue`).
 unsafe impl Send for Place {}
 // SAFETY: as above.
 unsafe impl Sync for Place {}

@@ -428,7 +428,7 @@ fn a_collector_takes_the_folds_from_the_thread_that_queues() {
     assert!(0.0 < waits_us && waits_us < occupied_us, "{together:?}\n{alone:?}");
 }
 
-/// The first 4 MiB that come up from page-locked memory come late, in proportion; a copy from other memory, or down, does not.
+/// The first 4 MiB that come up from page-locked memory come late, in proportion; a copy from other memory does not.
 #[test]
 fn what_the_host_has_just_written_comes_late() {
     let duration = |space: Space, bytes: u64, profile: &Profile| {

@@ -1,4 +1,4 @@
-// A binding keeps what it binds page-locked.
+//! A binding keeps what it binds page-locked.
 use gpu_core::schedule::BufferId;
 use gpu_core::{Bindings, Device, Registered, Result, sim::SimOptions};
 

@@ -1,4 +1,4 @@
-// Memory that a run reads where it lies is borrowed for as long as it is bound.
+//! Memory that a run reads where it lies is borrowed for as long as it is bound.
 use gpu_core::schedule::BufferId;
 use gpu_core::{Bindings, Device, Registered, Result, sim::SimOptions};
 

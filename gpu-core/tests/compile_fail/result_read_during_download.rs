@@ -1,4 +1,4 @@
-// A download owns its target: it cannot be read before the wait.
+//! A download owns its target: it cannot be read before the wait.
 use gpu_core::{Device, DeviceBuf, DownloadBuf, Result, sim::SimOptions};
 
 fn main() -> Result<()> {

@@ -1,4 +1,4 @@
-// What is in flight shows nothing of its memory.
+//! What is in flight shows nothing of its memory.
 use gpu_core::{Device, DeviceBuf, DownloadBuf, Result, sim::SimOptions};
 
 fn main() -> Result<()> {

@@ -1,4 +1,4 @@
-// The source of an upload is given to the copy: the host has nothing left to overwrite.
+//! The source of an upload is given to the copy: the host has nothing left to overwrite.
 use gpu_core::{Device, DeviceBuf, Result, UploadBuf, sim::SimOptions};
 
 fn main() -> Result<()> {

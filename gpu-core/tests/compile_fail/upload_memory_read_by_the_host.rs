@@ -1,4 +1,4 @@
-// Memory for uploads may be write-combined: it has no way to read.
+//! Memory for uploads may be write-combined: it has no way to read.
 use gpu_core::{Device, Result, UploadBuf, sim::SimOptions};
 
 fn main() -> Result<()> {
