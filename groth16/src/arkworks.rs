@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A count is 8 bytes, little-endian; a point has the bytes that it has in Zcash's encoding. arkworks' own reader gives
-//! the same key: this one decodes points in parallel, believes no count before the bytes are there, and says where a
-//! fault is.
+//! the same key: this one decodes points in parallel, believes no count before the bytes are there, takes nothing but the
+//! identity's own encoding for the identity, and says where a fault is.
 
 use crate::bellman::{PointFault, ReadError, Section};
 use crate::key::Trust;
@@ -17,6 +17,9 @@ use ark_serialize::{CanonicalDeserialize, CanonicalSerialize, Compress, Validate
 use rayon::prelude::*;
 
 const COUNT_BYTES: usize = 8;
+
+/// In the first byte of a point: it is the identity.
+const INFINITY: u8 = 0x40;
 
 /// Reads a proving key. Unless trusted, each point must be on its curve and of the prime order. What follows the key is
 /// not looked at.
@@ -70,13 +73,15 @@ impl<'a> Reader<'a> {
     fn point<P: Point>(&mut self, section: Section) -> Result<P, ReadError> {
         let len = P::default().serialized_size(self.compress);
         let (bytes, offset) = self.take(section, len as u128)?;
-        let fault = PointFault::Encoding;
-        P::deserialize_with_mode(bytes, self.compress, self.validate).map_err(|_| ReadError::Point {
-            section,
-            index: 0,
-            offset: offset as u64,
-            fault,
-        })
+        let (offset, fault) = (offset as u64, PointFault::Encoding);
+        self.decode(bytes).ok_or(ReadError::Point { section, index: 0, offset, fault })
+    }
+
+    /// A point, unless arkworks refuses it. Zeros without the flag of the identity are none, though arkworks takes them for
+    /// it where points are not compressed: a part of a file that was never written is no key.
+    fn decode<P: Point>(&self, bytes: &[u8]) -> Option<P> {
+        let point = P::deserialize_with_mode(bytes, self.compress, self.validate).ok()?;
+        (point != P::default() || bytes[0] & INFINITY != 0).then_some(point)
     }
 
     fn points<P: Point>(&mut self, section: Section) -> Result<Vec<P>, ReadError> {
@@ -85,12 +90,10 @@ impl<'a> Reader<'a> {
         let count = u64::from_le_bytes(count.try_into().expect("eight bytes were taken"));
         // The bytes are there before anything is allocated for their points, whatever the count says.
         let (bytes, offset) = self.take(section, u128::from(count) * len as u128)?;
-        let (compress, validate) = (self.compress, self.validate);
-        let decode = |bytes: &[u8]| P::deserialize_with_mode(bytes, compress, validate);
-        let points: Result<Vec<P>, _> = bytes.par_chunks_exact(len).map(decode).collect();
-        points.map_err(|_| {
+        let points: Option<Vec<P>> = bytes.par_chunks_exact(len).map(|bytes| self.decode(bytes)).collect();
+        points.ok_or_else(|| {
             // Which of several bad points stopped the parallel pass is chance: look again for the first.
-            let first = bytes.par_chunks_exact(len).position_first(|bytes| decode(bytes).is_err());
+            let first = bytes.par_chunks_exact(len).position_first(|bytes| self.decode::<P>(bytes).is_none());
             let index = first.expect("the pass before found one");
             let (offset, fault) = ((offset + index * len) as u64, PointFault::Encoding);
             ReadError::Point { section, index, offset, fault }
@@ -98,7 +101,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A point as arkworks reads it.
-trait Point: CanonicalSerialize + CanonicalDeserialize + Default + Send {}
+/// A point as arkworks reads it. Its default is the identity.
+trait Point: CanonicalSerialize + CanonicalDeserialize + Default + PartialEq + Send {}
 
-impl<P: CanonicalSerialize + CanonicalDeserialize + Default + Send> Point for P {}
+impl<P: CanonicalSerialize + CanonicalDeserialize + Default + PartialEq + Send> Point for P {}

@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 
 pub mod arkworks;
+mod batch;
 pub mod bellman;
 pub mod cache;
 pub mod error;

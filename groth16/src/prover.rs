@@ -89,6 +89,11 @@ impl Prover {
         &self.inner.key
     }
 
+    /// Proofs that run at once.
+    pub(crate) fn jobs_max(&self) -> usize {
+        self.inner.jobs.jobs_max
+    }
+
     /// The plan.
     pub fn plan(&self) -> &ProofPlan {
         &self.inner.plan
@@ -365,30 +370,40 @@ thread_local! {
 struct Jobs {
     jobs_max: usize,
     state: Mutex<JobsState>,
-    ended: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug)]
 struct JobsState {
     running: usize,
     idle: Vec<Workspace>,
+    /// Who comes next takes this number, and waits until it is `called`.
+    next: u64,
+    called: u64,
 }
 
 impl Jobs {
     fn new(jobs_max: usize, first: Workspace) -> Self {
-        let state = Mutex::new(JobsState { running: 0, idle: vec![first] });
-        Self { jobs_max, state, ended: Condvar::new() }
+        let state = Mutex::new(JobsState { running: 0, idle: vec![first], next: 0, called: 0 });
+        Self { jobs_max, state, changed: Condvar::new() }
     }
 
-    /// Waits for a turn, and takes memory: what an earlier proof left, or new.
+    /// Waits for a turn, and takes memory: what an earlier proof left, or new. Turns come in the order in which they are
+    /// asked for, so that none waits for ever behind others that begin again and again.
     ///
     /// A thread of rayon's that waits for its own tasks may begin another proof meanwhile. That one does not wait, or it
     /// might for the one below it: there can be more proofs at once than the limit says, by such ones.
     fn take(&self, make: impl FnOnce() -> gpu_core::Result<Workspace>) -> gpu_core::Result<Job<'_>> {
         let is_nested = TURNS.get() > 0;
-        let may_not = |state: &mut JobsState| state.running >= self.jobs_max && !is_nested;
-        let mut state =
-            self.ended.wait_while(lock(&self.state), may_not).unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
+        if !is_nested {
+            let number = state.next;
+            state.next += 1;
+            let may_not = |state: &mut JobsState| state.running >= self.jobs_max || state.called != number;
+            state = self.changed.wait_while(state, may_not).unwrap_or_else(PoisonError::into_inner);
+            state.called += 1;
+            self.changed.notify_all();
+        }
         state.running += 1;
         TURNS.set(TURNS.get() + 1);
         let idle = state.idle.pop();
@@ -428,7 +443,7 @@ impl Drop for Job<'_> {
         TURNS.set(TURNS.get() - 1);
         state.idle.extend(kept);
         drop(state);
-        self.jobs.ended.notify_one();
+        self.jobs.changed.notify_all();
     }
 }
 

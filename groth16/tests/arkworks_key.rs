@@ -2,7 +2,7 @@
 
 mod common;
 
-use ark_bls12_381::{Bls12_381, G1Affine, G2Affine};
+use ark_bls12_381::{Bls12_381, Fq, G1Affine, G2Affine};
 use ark_ec::AffineRepr;
 use ark_groth16::ProvingKey;
 use ark_serialize::{CanonicalSerialize, Compress};
@@ -97,6 +97,20 @@ fn a_hostile_count_is_refused_before_anything_is_allocated_for_it() {
                 );
             }
         }
+    }
+}
+
+/// (0, 2) is on the curve, and not of the prime order: found, unless the key is trusted.
+#[test]
+fn b58_a_point_of_the_wrong_order_is_found_unless_the_key_is_trusted() {
+    let mut key = key();
+    key.l_query[2] = G1Affine::new_unchecked(Fq::from(0), Fq::from(2));
+    for compress in MODES {
+        let bytes = write(&key, compress);
+        let error = read_key(&bytes, compress, Trust::Checked).expect_err("the point is wrong");
+        let ReadError::Point { section, index, fault, .. } = error else { panic!("{error}") };
+        assert_eq!((section, index, fault), (Section::LQuery, 2, PointFault::Encoding));
+        assert_eq!(read_key(&bytes, compress, Trust::Trusted).as_ref(), Ok(&key));
     }
 }
 

@@ -15,6 +15,7 @@ use msm_gpu::{MsmConfig, PlanError, Strategy};
 use rayon::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 fn bytes(proof: &Proof) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -89,6 +90,38 @@ fn share(prover: &Prover, assignment: &[Fr], blinding: &[(Fr, Fr)]) {
                 assert_eq!(bytes(&proof), *alone);
             });
         }
+    });
+}
+
+/// With one turn at a time, a thread that proves without end does not keep another from its turn.
+#[test]
+fn b93_no_proof_waits_for_ever_behind_others() {
+    let rng = &mut seeded("b93_no_proof_waits");
+    let device = Device::sim(SimOptions::default());
+    let (key, assignment) = load(&device, &Circuit::random(rng, 4, 2, 3), rng);
+    let config = ProveConfig { jobs_max: 1, verify: false, ..ProveConfig::default() };
+    let prover = Prover::with_key(key, &config).expect("a prover");
+    let (r, s) = (Fr::rand(rng), Fr::rand(rng));
+    let prove = || prover.prove_with(&assignment, r, s).expect("a proof");
+    let (turns, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    prove();
+                    let turns = turns.fetch_add(1, Ordering::Relaxed);
+                    assert!(turns < 10_000, "the other thread has had no turn");
+                }
+            });
+        }
+        for _ in 0..5 {
+            let before = turns.load(Ordering::Relaxed);
+            prove();
+            // Both others once before it, and what they get done while this thread is not running.
+            let others = turns.load(Ordering::Relaxed) - before;
+            assert!(others < 100, "{others} turns of others");
+        }
+        is_over.store(true, Ordering::Relaxed);
     });
 }
 
@@ -207,6 +240,44 @@ fn less_memory_than_needed_is_a_refusal_or_a_proof() {
     }
 }
 
+/// A result for each assignment, in their order: one that cannot be proved costs the others nothing.
+#[test]
+fn b78_one_of_ten_fails_alone() {
+    let rng = &mut seeded("b78_one_of_ten");
+    let circuit = Circuit::random(rng, 20, 2, 15);
+    for device in devices() {
+        let (key, assignment) = load(&device, &circuit, rng);
+        let (r1cs, _) = R1cs::synthesize(circuit.clone()).expect("it can be synthesized");
+        let wrong = |variable: usize| {
+            let mut wrong = assignment.clone();
+            wrong[variable] += Fr::ONE;
+            r1cs.first_failing(&wrong).map(|constraint| (wrong, constraint))
+        };
+        let (wrong, failing) = (2..assignment.len()).find_map(wrong).expect("some variable matters");
+        for jobs_max in [1, 2, 3] {
+            let config = ProveConfig { jobs_max, ..ProveConfig::default() };
+            let prover = Prover::with_key(key.clone(), &config).expect("a prover");
+            let mut batch = vec![&assignment[..]; 10];
+            batch[5] = &wrong;
+            batch[8] = &assignment[1..];
+            let results = prover.prove_all(&batch, rng);
+            let mut proofs = Vec::new();
+            for (index, result) in results.into_iter().enumerate() {
+                match (index, result) {
+                    (5, Err(ProveError::Unsatisfied { constraint })) => assert_eq!(constraint, failing),
+                    (8, Err(ProveError::LengthMismatch { .. })) => {}
+                    (0..=4 | 6 | 7 | 9, Ok(proof)) => proofs.push(bytes(&proof)),
+                    (index, result) => panic!("item {index}: {result:?}"),
+                }
+            }
+            proofs.sort();
+            proofs.dedup();
+            assert_eq!(proofs.len(), 8, "each is blinded by numbers of its own");
+            assert!(prover.prove_all(&[] as &[&[Fr]], rng).is_empty());
+        }
+    }
+}
+
 /// Two keys on one device, each with its own proofs.
 #[test]
 fn two_keys_at_once() {
@@ -242,6 +313,8 @@ fn configurations_change_no_byte() {
 }
 
 fn configurations_agree(key: &Arc<DeviceKey>, assignment: &[Fr], r: Fr, s: Fr) {
+    const VARIABLES: u64 = 33;
+    assert_eq!(assignment.len() as u64, VARIABLES);
     let uploads = [
         Upload::default(),
         Upload::Pageable,
@@ -250,10 +323,18 @@ fn configurations_agree(key: &Arc<DeviceKey>, assignment: &[Fr], r: Fr, s: Fr) {
         Upload::Ring { slots: 2, chunk: 5 },
         Upload::Ring { slots: 3, chunk: 1 },
         Upload::Ring { slots: 9, chunk: 11 },
+        // One value less than there are, as many, and one more.
+        Upload::Ring { slots: 2, chunk: VARIABLES - 1 },
+        Upload::Ring { slots: 2, chunk: VARIABLES },
+        Upload::Ring { slots: 2, chunk: VARIABLES + 1 },
     ];
+    // Batches of about a third, of at most 7 and of 2 points, and of one point each.
     let msms = [
         MsmConfig::default(),
         MsmConfig { strategy: Strategy::Hard, ..MsmConfig::batches(3) },
+        MsmConfig::batches(VARIABLES.div_ceil(7) as u32),
+        MsmConfig::batches(VARIABLES.div_ceil(2) as u32),
+        MsmConfig { strategy: Strategy::Hard, ..MsmConfig::batches(1000) },
         MsmConfig { strategy: Strategy::OnDevice, ..MsmConfig::batches(1000) },
     ];
     let configs = uploads

@@ -2,8 +2,9 @@
 
 mod common;
 
-use ark_bls12_381::{Bls12_381, Fr};
-use ark_ff::{AdditiveGroup, Field, UniformRand};
+use ark_bls12_381::{Bls12_381, Fr, G1Affine};
+use ark_ec::AffineRepr;
+use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField, UniformRand};
 use ark_groth16::{Groth16, ProvingKey};
 use ark_serialize::CanonicalSerialize;
 use common::{Circuit, devices, seeded};
@@ -28,7 +29,8 @@ fn prover(device: &Device, circuit: &Circuit, key: &ProvingKey<Bls12_381>) -> (P
     (Prover::new(device, key, &r1cs).expect("a prover"), assignment)
 }
 
-/// Same bytes for blinding numbers at random, and for 0 where both provers take short cuts.
+/// Same bytes on each device, for blinding numbers at random, and for 0 where both provers take short cuts. Each proof is
+/// verified before it is handed out.
 fn assert_equal_proofs(name: &str, circuit: &Circuit, rng: &mut rand_chacha::ChaCha20Rng) {
     let key = circuit.key(rng);
     let (r, s) = (Fr::rand(rng), Fr::rand(rng));
@@ -151,6 +153,41 @@ fn unused_inputs() {
     assert_equal_proofs("unused", &circuit, rng);
 }
 
+/// An input that no constraint has is a row of A like every other: the setup gives it a point that is not the identity, a
+/// proof binds it, and the verifier takes no other value. A key that has the identity there is not this circuit's.
+#[test]
+fn b64_an_unused_input_is_bound_by_setup_prover_and_verifier() {
+    let rng = &mut seeded("b64_an_unused_input");
+    let mut circuit = Circuit::random(rng, 6, 3, 6);
+    let z = circuit.assignment.clone();
+    for [a, b, c] in &mut circuit.constraints {
+        let is_used = |(_, variable): &(Fr, usize)| *variable != 2;
+        a.retain(is_used);
+        b.retain(is_used);
+        let at = |terms: &[(Fr, usize)]| terms.iter().map(|(value, index)| *value * z[*index]).sum::<Fr>();
+        *c = vec![(at(a) * at(b), 0)];
+    }
+    let mut key = circuit.key(rng);
+    assert!(key.vk.gamma_abc_g1.iter().all(|point| !point.is_zero()), "a point for each input");
+    let (prover, assignment) = prover(&Device::sim(SimOptions::default()), &circuit, &key);
+    let proof = prover.prove(&assignment, rng).expect("a proof");
+    prover.verify(&assignment[1..3], &proof).expect("it is valid");
+    let other = [assignment[1], assignment[2] + Fr::ONE];
+    assert!(matches!(prover.verify(&other, &proof), Err(ProveError::Invalid)), "the input is bound");
+    // Another value of it is another statement, and as true.
+    let mut changed = assignment.clone();
+    changed[2] += Fr::ONE;
+    let proof = prover.prove(&changed, rng).expect("the constraints do not see it");
+    prover.verify(&other, &proof).expect("it is valid");
+
+    key.vk.gamma_abc_g1[2] = G1Affine::zero();
+    let (r1cs, _) = R1cs::synthesize(circuit).expect("it can be synthesized");
+    let device = Device::sim(SimOptions::default());
+    let prover = Prover::new(&device, &key, &r1cs).expect("the identity is in the group");
+    let refused = prover.prove(&assignment, rng);
+    assert!(assignment[2] == Fr::ZERO || matches!(refused, Err(ProveError::Invalid)), "{refused:?}");
+}
+
 #[test]
 fn the_first_failing_constraint_is_named_before_any_product_runs() {
     let rng = &mut seeded("the_first_failing_constraint_is_named");
@@ -202,12 +239,49 @@ fn malformed_assignments_are_refused() {
     }
     let longer = [&assignment[..], &[Fr::ONE]].concat();
     assert!(matches!(refusal(&longer), ProveError::LengthMismatch { expected: 7, found: 8 }));
-    let mut scaled = assignment.clone();
-    scaled[0] = Fr::ZERO;
-    assert!(matches!(refusal(&scaled), ProveError::FirstNotOne));
+    for first in [Fr::ZERO, -Fr::ONE, Fr::from(2)] {
+        let mut scaled = assignment.clone();
+        scaled[0] = first;
+        assert!(matches!(refusal(&scaled), ProveError::FirstNotOne));
+    }
 }
 
-/// A query for h with a base for the top coefficient too gives the same proof; one that is short is refused.
+/// Words that are no field element, as only `new_unchecked` makes them, give a typed error or the right proof.
+#[test]
+fn b46_an_assignment_of_words_above_the_modulus_gives_no_wrong_proof() {
+    let rng = &mut seeded("b46_an_assignment_of_words");
+    let circuit = Circuit::random(rng, 12, 2, 9);
+    let key = circuit.key(rng);
+    let (prover, assignment) = prover(&Device::sim(SimOptions::default()), &circuit, &key);
+    let (r, s) = (Fr::rand(rng), Fr::rand(rng));
+    let mut above = Fr::MODULUS;
+    above.0[0] += 1;
+    for raw in [Fr::MODULUS, above, BigInt([u64::MAX; 4])] {
+        for variable in 1..assignment.len() {
+            let mut words = assignment.clone();
+            words[variable] = Fr::new_unchecked(raw);
+            match prover.prove_with(&words, r, s) {
+                Ok(proof) => {
+                    // The value that the words stand for, each less the modulus until it is below.
+                    let mut value = raw;
+                    while value >= Fr::MODULUS {
+                        value.sub_with_borrow(&Fr::MODULUS);
+                    }
+                    words[variable] = Fr::new_unchecked(value);
+                    let expected = prover.prove_with(&words, r, s).expect("they are satisfied");
+                    assert_eq!(proof, expected, "{raw} as variable {variable}");
+                }
+                Err(ProveError::Unsatisfied { .. } | ProveError::Invalid) => {}
+                Err(error) => panic!("{raw} as variable {variable}: {error}"),
+            }
+            let next = prover.prove_with(&assignment, r, s).expect("the next proof is right");
+            assert_eq!(bytes(&next), arkworks(&circuit, &key, r, s));
+        }
+    }
+}
+
+/// A setup makes no base for the top coefficient of the quotient, which is zero. A query with one more gives the same
+/// proof; one that is short is refused.
 #[test]
 fn lengths_of_the_h_query() {
     let rng = &mut seeded("lengths_of_the_h_query");
@@ -216,6 +290,7 @@ fn lengths_of_the_h_query() {
     let (r1cs, assignment) = R1cs::synthesize(circuit.clone()).expect("it can be synthesized");
     let (r, s) = (Fr::rand(rng), Fr::rand(rng));
     let expected = arkworks(&circuit, &key, r, s);
+    assert_eq!(key.h_query.len(), (1 << r1cs.log_n()) - 1);
     let mut longer = key.clone();
     longer.h_query.push(key.a_query[0]);
     let device = Device::sim(SimOptions::default());

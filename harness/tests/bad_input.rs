@@ -3,7 +3,7 @@
 mod support;
 
 use ark_bls12_381::{Fq, Fq2, Fr, G1Affine, G1Projective, G2Affine, G2Projective};
-use ark_ff::{AdditiveGroup, BigInt, Field, PrimeField, Zero};
+use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField, Zero};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceBuf, DeviceKind, GpuError, cuda};
 use harness::STRATEGIES;
@@ -55,6 +55,31 @@ fn plain_scalars_are_below_the_order() {
         (scalars[2], scalars[4]) = (Fr::MODULUS, BigInt([u64::MAX; 4]));
         let error = product.run(&scalars).expect_err("not below the order");
         assert!(matches!(error, MsmError::ScalarNotReduced { index: 2 }), "the first is named: {error}");
+    }
+}
+
+/// Words from r up as a field element, which only `new_unchecked` makes: they are taken modulo r.
+#[test]
+fn b46_words_above_the_modulus_are_reduced() {
+    let (known, scalars) = known::<G1Projective>(5);
+    let mut above = Fr::MODULUS;
+    above.0[0] += 1;
+    for device in devices() {
+        let bases = Bases::<G1Projective>::trusted(&device, known.points()).expect("bases");
+        let mut product = Msm::<G1Projective, Fr>::new(&bases, &MsmConfig::batches(2)).expect("a plan");
+        for raw in [Fr::MODULUS, above, BigInt([u64::MAX; 4])] {
+            let mut value = raw;
+            while value >= Fr::MODULUS {
+                value.sub_with_borrow(&Fr::MODULUS);
+            }
+            let with = |word| {
+                let mut scalars = scalars.clone();
+                (scalars[1], scalars[4]) = (Fr::new_unchecked(word), Fr::new_unchecked(word));
+                scalars
+            };
+            let found = product.run(&with(raw)).expect("a product");
+            assert_eq!(found, known.product(&with(value)), "{raw} on {}", device.info().id);
+        }
     }
 }
 
@@ -155,7 +180,9 @@ fn b97_a_memory_limit_costs_batches_and_not_the_result() {
         let needed = whole.plan().device_bytes();
         drop(whole);
         let mut counts = Vec::new();
-        for limit in [needed, needed / 2, needed / 5] {
+        // Of its own need, and of a small card's memory.
+        let cards = [1 << 28, 1 << 30, 1 << 32];
+        for limit in [needed, needed / 2, needed / 5].into_iter().chain(cards) {
             for strategy in STRATEGIES {
                 let config = MsmConfig {
                     batches: Batches::FitBytes(limit),
@@ -173,7 +200,8 @@ fn b97_a_memory_limit_costs_batches_and_not_the_result() {
                 );
             }
         }
-        assert!(counts.last() > counts.first(), "less memory, more batches: {counts:?}");
+        let fifth = 2 * STRATEGIES.len();
+        assert!(counts[fifth] > counts[0], "less memory, more batches: {counts:?}");
         let config = MsmConfig { batches: Batches::FitBytes(1000), ..MsmConfig::default() };
         let error = Msm::<G1Projective, Fr>::new(&bases, &config).expect_err("1000 bytes");
         assert!(matches!(error, MsmError::Plan(PlanError::OutOfMemory { free_bytes: 1000, .. })), "{error}");

@@ -575,8 +575,9 @@ fn cu_graph(graph: RawGraph) -> sys::CUgraphExec {
     graph.0 as sys::CUgraphExec
 }
 
-/// CUDA version of the driver: major, minor.
-fn driver_version() -> Option<(u32, u32)> {
+/// CUDA version of the driver: major, minor; `None` without one.
+pub fn driver_version() -> Option<(u32, u32)> {
+    library::require_driver().ok()?;
     let mut version = 0;
     // SAFETY: the pointer is to a live integer.
     unsafe { sys::cuDriverGetVersion(&mut version) }.result().ok()?;

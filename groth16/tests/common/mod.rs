@@ -1,4 +1,4 @@
-//! What the tests share: random circuits, keys for them, and seeds. Each test takes a part of it.
+//! What the tests share: devices, random circuits, keys for them, and seeds. Each test takes a part of it.
 #![allow(dead_code)]
 
 use ark_bls12_381::{Bls12_381, Fr};
