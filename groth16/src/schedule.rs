@@ -19,6 +19,7 @@ use crate::key::{transforms, vanishing_inverse};
 use crate::plan::{FR_BYTES, Product, ProofPlan, Upload};
 use gpu_core::Space;
 use gpu_core::schedule::{Action, Arg, BufferId, EventId, Launch, Region, Schedule, StreamId, Work};
+use msm_gpu::Strategy;
 use msm_gpu::schedule::{FOLD, MsmPart, ScalarSource, Streams};
 
 /// Name of the host step that copies a part of the assignment, in the order of its batch (written: the slot).
@@ -108,6 +109,12 @@ pub fn build(plan: &ProofPlan) -> Schedule {
     let h = builder.quotient(values);
     let top = Region { offset: h.offset + h.bytes - FR_BYTES, bytes: FR_BYTES, ..h };
     builder.download("top", download, top, top_host);
+    // Who waits for the rows of the products has waited for it too. With a collector, that is another thread.
+    let is_collected = plan.products.iter().any(|(_, msm)| matches!(msm.strategy, Strategy::Threaded { .. }));
+    let top_arrived = is_collected.then(|| builder.schedule.event("top_arrived"));
+    if let Some(event) = top_arrived {
+        builder.record("top_arrived", download, event);
+    }
     builder.schedule.push("failing_arrived", None, Action::HostWait { event: arrived });
     builder.host_step(VERDICT, failing_host);
 
@@ -135,7 +142,9 @@ pub fn build(plan: &ProofPlan) -> Schedule {
     }
     parts.iter().for_each(|part| part.push_collect(&mut schedule));
     let mut builder = Builder { plan, schedule: &mut schedule, resident: &resident, compute };
-    // It came down before the rows of the products, on the same stream.
+    if let Some(event) = top_arrived {
+        builder.schedule.push("top_arrived", None, Action::HostWait { event });
+    }
     builder.host_step(TOP, top_host);
     schedule
 }

@@ -336,6 +336,9 @@ fn configurations_agree(key: &Arc<DeviceKey>, assignment: &[Fr], r: Fr, s: Fr) {
         MsmConfig::batches(VARIABLES.div_ceil(2) as u32),
         MsmConfig { strategy: Strategy::Hard, ..MsmConfig::batches(1000) },
         MsmConfig { strategy: Strategy::OnDevice, ..MsmConfig::batches(1000) },
+        MsmConfig { strategy: Strategy::Threaded { buffers: 2 }, ..MsmConfig::batches(1) },
+        MsmConfig { strategy: Strategy::Threaded { buffers: 2 }, ..MsmConfig::batches(2) },
+        MsmConfig { strategy: Strategy::Threaded { buffers: 3 }, ..MsmConfig::batches(7) },
     ];
     let configs = uploads
         .map(|upload| ProveConfig { upload, ..ProveConfig::default() })

@@ -132,11 +132,12 @@ pub struct Live {
     pub graphs: u64,
 }
 
-/// Which call fails.
+/// Which call fails, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Armed {
     call: Call,
     k: u64,
+    panics: bool,
 }
 
 #[derive(Debug, Default)]
@@ -156,10 +157,19 @@ pub struct Faults {
 impl Faults {
     /// Counts from zero, and lets the k-th call of a kind fail, once. The first is 1.
     pub fn arm(&self, call: Call, k: u64) {
+        self.set(Armed { call, k, panics: false });
+    }
+
+    /// As [`arm`](Self::arm), with a panic in the place of an error.
+    pub fn arm_panic(&self, call: Call, k: u64) {
+        self.set(Armed { call, k, panics: true });
+    }
+
+    fn set(&self, armed: Armed) {
         let mut books = self.books();
         books.counts = Default::default();
         books.struck = None;
-        books.armed = Some(Armed { call, k });
+        books.armed = Some(armed);
     }
 
     /// Lets nothing fail any more. The operation of the call that did, if it came to that.
@@ -189,10 +199,14 @@ impl Faults {
         let mut books = self.books();
         books.counts[call as usize] += 1;
         let k = books.counts[call as usize];
-        if books.armed != Some(Armed { call, k }) {
+        let Some(armed) = books.armed.filter(|armed| (armed.call, armed.k) == (call, k)) else {
             return Ok(());
-        }
+        };
         books.struck = Some(op.into());
+        if armed.panics {
+            drop(books);
+            resume_unwind(Box::new(Deliberate));
+        }
         Err(match call {
             Call::AllocDevice | Call::AllocPinned => {
                 GpuError::OutOfMemory { op: op.into(), needed_bytes, free_bytes: 0 }
@@ -561,7 +575,7 @@ fn inject_steps(
     row
 }
 
-/// What a step that panics on purpose throws. It goes past the panic hook, so nothing is printed.
+/// What a step or a call that panics on purpose throws. It goes past the panic hook, so nothing is printed.
 struct Deliberate;
 
 /// The product with host steps of our own.
