@@ -205,6 +205,31 @@ impl<T: Pod> UploadBuf<T> {
 
     /// Queues a copy to the device; the buffer comes back from [`InFlight::wait`].
     ///
+    /// ```
+    /// # use gpu_core::{Device, DeviceBuf, GpuError, UploadBuf, sim::SimOptions};
+    /// # let device = Device::sim(SimOptions::latest());
+    /// # let (stream, target) = (device.stream("s")?, DeviceBuf::<u32>::new(&device, "target", 2)?);
+    /// let mut upload = UploadBuf::<u32>::new(&device, "numbers", 2)?;
+    /// upload.as_mut_slice().copy_from_slice(&[3, 4]);
+    /// let sent = upload.send_to(&stream, &target)?;
+    /// let mut upload = sent.wait()?;
+    /// upload.as_mut_slice().fill(0);
+    /// assert_eq!(target.to_vec()?, [3, 4]);
+    /// # Ok::<(), GpuError>(())
+    /// ```
+    ///
+    /// Nobody can write to it before, while the copy may still read it:
+    ///
+    /// ```compile_fail,E0382
+    /// # use gpu_core::{Device, DeviceBuf, GpuError, UploadBuf, sim::SimOptions};
+    /// # let device = Device::sim(SimOptions::latest());
+    /// # let (stream, target) = (device.stream("s")?, DeviceBuf::<u32>::new(&device, "target", 2)?);
+    /// # let mut upload = UploadBuf::<u32>::new(&device, "numbers", 2)?;
+    /// let sent = upload.send_to(&stream, &target)?;
+    /// upload.as_mut_slice().fill(0);
+    /// # Ok::<(), GpuError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`GpuError::Driver`](crate::GpuError::Driver).
     ///

@@ -143,6 +143,38 @@ fn text_that_no_compiler_can_take_is_an_error() {
     }
 }
 
+/// The sources carry all that they include: no directory is searched, and what variables say of a toolkit does not matter.
+#[test]
+fn b112_no_toolkit_is_looked_for() {
+    const TEST: &str = "b112_no_toolkit_is_looked_for";
+    const ROLE: &str = "CUDA_COMPILE_TEST_ROLE";
+    if !has_nvrtc() {
+        return;
+    }
+    let module = module(PROBE, &["FACTOR=3"]);
+    if std::env::var_os(ROLE).is_some() {
+        return drop(compile(&module, "sm_90").expect("it compiles"));
+    }
+    for option in options(&module, "sm_90") {
+        assert!(!option.starts_with("-I") && !option.contains("include-path"), "{option}");
+    }
+    let elsewhere = tempfile::tempdir().expect("a temporary directory");
+    for home in [None, Some("/nowhere")] {
+        let mut child = std::process::Command::new(std::env::current_exe().expect("path of this test"));
+        child.args(["--exact", TEST, "--nocapture"]).env(ROLE, "").current_dir(elsewhere.path());
+        for variable in ["CUDA_HOME", "CUDA_PATH", "CPATH", "CPLUS_INCLUDE_PATH"] {
+            match home {
+                Some(home) => child.env(variable, home),
+                None => child.env_remove(variable),
+            };
+        }
+        let output = child.output().expect("it starts");
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let text = text.concat();
+        assert!(output.status.success() && text.contains("1 passed"), "{home:?}: {}\n{text}", output.status);
+    }
+}
+
 /// Kernels are large after inlining, and a module is compiled on whatever thread loads it.
 #[test]
 fn compiling_needs_no_large_stack() {

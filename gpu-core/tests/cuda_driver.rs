@@ -6,7 +6,8 @@ use gpu_core::cuda::{CudaBackend, device_count};
 use gpu_core::kernel::{KernelEntry, SimKernel};
 use gpu_core::schedule::{Action, BufferId, MAIN, Region};
 use gpu_core::{
-    Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Registered, Schedule, Space, Workspace,
+    Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, ModuleSource, Registered, Schedule, Space,
+    Workspace,
 };
 use std::ffi::c_void;
 use std::path::Path;
@@ -34,10 +35,13 @@ fn with_driver(test: &str, defines: &[&str], env: &[(&str, &str)], body: fn()) {
         Ok(_) if !source.exists() => return eprintln!("skipped: the sources are not on this machine"),
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
     }
+    // The compiler, where there is one, is still found.
+    let known = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let path = std::iter::once(dir.path().to_path_buf()).chain(std::env::split_paths(&known));
     let output = Command::new(std::env::current_exe().expect("path of this test"))
         .args(["--exact", test, "--nocapture"])
         .env(ROLE, test)
-        .env("LD_LIBRARY_PATH", dir.path())
+        .env("LD_LIBRARY_PATH", std::env::join_paths(path).expect("directories"))
         .envs(env.iter().copied())
         .output()
         .expect("this test starts again");
@@ -230,6 +234,122 @@ fn any_thread_can_call() {
             backend.destroy_event(end);
             backend.destroy_stream(stream);
         });
+    });
+}
+
+/// Streams and events belong to a device, and a thread has one device at a time: calls go to the device that they are made
+/// on, whatever the thread did before. The stand-in refuses a stream or an event under another device's context.
+#[test]
+fn b98_one_thread_serves_two_devices() {
+    let env = [("FAKE_CUDA_DEVICES", "2")];
+    with_driver("b98_one_thread_serves_two_devices", &[], &env, || {
+        assert_eq!(device_count().expect("they are counted"), 2);
+        let backends = [0, 1].map(|ordinal| CudaBackend::new(ordinal).expect("the stand-in opens"));
+        let made = backends.each_ref().map(|backend| {
+            let event = backend.create_event("e").expect("an event");
+            (
+                backend.create_stream("s").expect("a stream"),
+                event,
+                backend.alloc_device("b", 8).expect("memory"),
+            )
+        });
+        for index in [0, 1, 1, 0, 1, 0, 0] {
+            let (backend, (stream, event, buffer)) = (&backends[index], made[index]);
+            // SAFETY: the buffer holds 8 bytes, and lives until all is done, which is at once.
+            unsafe { backend.fill("fill", stream, buffer, 8, index as u8).expect("filled") };
+            backend.record(stream, event).expect("recorded");
+            backend.sync_event("event", event).expect("reached");
+            backend.sync_stream("stream", stream).expect("drained");
+            assert!(backend.free_bytes().expect("free") > 0);
+        }
+        // A thread that has seen neither, and then the other way round.
+        std::thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                for index in [1, 0] {
+                    backends[index].sync_stream("stream", made[index].0).expect("drained");
+                }
+            });
+            there.join().expect("no panic");
+        });
+        let mistaken = backends[0].sync_stream("stream", made[1].0);
+        assert!(mistaken.is_err(), "the stand-in knows whose a stream is");
+        for (backend, (stream, event, buffer)) in backends.iter().zip(made).rev() {
+            // SAFETY: all are ours, released once, nothing is queued.
+            unsafe {
+                backend.free_device(buffer, 8);
+                backend.destroy_event(event);
+                backend.destroy_stream(stream);
+            }
+        }
+    });
+}
+
+/// A refused launch is an error that names operation and kernel; the stand-in takes the other.
+#[test]
+fn b133_a_launch_that_the_driver_refuses_is_an_error() {
+    with_driver("b133_a_launch_that_the_driver_refuses_is_an_error", &[], &[], || {
+        let backend = CudaBackend::new(0).expect("the stand-in opens");
+        let stream = backend.create_stream("s").expect("a stream");
+        let buffer = backend.alloc_device("buffer", 8).expect("memory");
+        let kernel = Kernel { entry: &SUM_ENTRY, handle: 1, block_max: 256 };
+        let args =
+            [LaunchArg::Buffer { ptr: buffer, bytes: 8, write: true }, LaunchArg::U32(1), LaunchArg::U64(1)];
+        // SAFETY: the buffer holds the 8 bytes that the kernel writes; all is done at once.
+        let launch = |grid, block| unsafe { backend.launch("step", stream, &kernel, grid, block, &args) };
+        for (grid, block) in [([0, 1], 32), ([1, 0], 32), ([1, 1], 0), ([1, 1], 257), ([1, 65_536], 32)] {
+            match launch(grid, block) {
+                Err(GpuError::Driver { op, cause }) => {
+                    assert!(op.contains("step") && op.contains("sum"), "{op}");
+                    assert!(cause.starts_with("CUDA_ERROR_"), "{cause}");
+                }
+                other => panic!("grid {grid:?}, block {block}: {other:?}"),
+            }
+        }
+        launch([1, 1], 256).expect("within the limits");
+        backend.sync_stream("end", stream).expect("no error is left over");
+        // SAFETY: ours, released once, nothing is queued.
+        unsafe {
+            backend.free_device(buffer, 8);
+            backend.destroy_stream(stream);
+        }
+    });
+}
+
+static PROBE: ModuleSource = ModuleSource {
+    name: "probe",
+    file: "probe.cu",
+    source: "extern \"C\" __global__ void sum(unsigned long long* out) { *out = 1; }",
+    headers: &[],
+    defines: &[],
+    kernels: &[KernelEntry { name: "sum", sim: &SUM }],
+};
+
+/// No PTX is loaded, but code for the chip; a driver that refuses it is told apart by both versions and what to do.
+#[test]
+fn b110_code_that_the_driver_refuses_is_an_error_with_both_versions() {
+    let cache = tempfile::tempdir().expect("a temporary directory");
+    let cache = cache.path().to_str().expect("the path is text");
+    let env = [("FAKE_CUDA_LOAD", "222"), ("GPU_GROTH16_CACHE", cache)];
+    with_driver("b110_code_that_the_driver_refuses_is_an_error_with_both_versions", &[], &env, || {
+        let device = Device::cuda(0).expect("the stand-in opens");
+        match device.load(&[&PROBE]) {
+            Err(GpuError::Driver { op, cause }) => {
+                assert!(
+                    op.contains("loading module probe") && op.contains("compiled for sm_90 by NVRTC"),
+                    "{op}"
+                );
+                assert!(
+                    op.contains("driver for CUDA 12.4") && op.contains("must not be of a newer CUDA"),
+                    "{op}"
+                );
+                assert!(cause.starts_with("CUDA_ERROR_"), "{cause}");
+            }
+            Err(error @ GpuError::NoCompiler { .. }) => {
+                assert!(std::env::var_os("REQUIRE_NVRTC").is_none(), "REQUIRE_NVRTC is set: {error}");
+                eprintln!("skipped: {error}");
+            }
+            other => panic!("{other:?}"),
+        }
     });
 }
 

@@ -416,6 +416,29 @@ fn warp_operations_do_what_cuda_says() {
 }
 
 #[test]
+fn b133_a_launch_that_cannot_be_is_refused_by_its_kernel_s_name() {
+    for options in all_options() {
+        let sim = Sim::new(options);
+        let output = sim.words("counts", &[0; 2]);
+        let stream = sim.device.stream("count").unwrap();
+        let kernel = sim.kernel("sim_probe_count");
+        for (grid, block) in [([0, 1], 256), ([1, 0], 256), ([1, 1], 0), ([1, 1], kernel.block_max + 1)] {
+            // SAFETY: the argument matches the probe's signature and outlives the wait.
+            let launched = unsafe {
+                sim.backend().launch("count", stream.raw(), &kernel, grid, block, &[output.write()])
+            };
+            match launched {
+                Err(GpuError::Launch { kernel, .. }) => assert_eq!(kernel, "sim_probe_count"),
+                other => panic!("grid {grid:?}, block {block}: {other:?}"),
+            }
+        }
+        stream.synchronize("count").unwrap();
+        assert_eq!(sim.read(&output), [0, 0], "nothing ran");
+        sim.assert_usable();
+    }
+}
+
+#[test]
 fn large_grids_run_every_block_once() {
     for options in all_options() {
         let sim = Sim::new(options);

@@ -5,7 +5,7 @@
 //! the parameter files of bellman, zkcrypto's `groth16` and bellperson: those of Zcash Sapling and of Filecoin;
 //! [`arkworks`] reads arkworks' own keys, and [`cache`] keeps any key in a file that loads at once. [`snark`] is arkworks'
 //! interface.
-//! [`plan`] has the sizes of a proof, [`schedule`] what runs, [`key`] what is resident.
+//! [`plan`] has the sizes of a proof, [`memory`] what it takes, [`schedule`] what runs, [`key`] what is resident.
 //!
 //! Secrets pass through: the assignment, and the blinding numbers r and s. What holds them is wiped when it is released,
 //! on the device too. All of it is variable-time.
@@ -17,6 +17,7 @@ pub mod bellman;
 pub mod cache;
 pub mod error;
 pub mod key;
+pub mod memory;
 pub mod modules {
     //! The kernels of this crate, embedded.
     #![allow(unsafe_code)]
@@ -34,6 +35,7 @@ pub use bellman::{CompactKey, ReadError, Validation, VerifyingKey};
 pub use cache::{CacheError, KeyFile};
 pub use error::{KeyError, ProveError};
 pub use key::{DeviceKey, PreparedKey, Trust};
+pub use memory::MemoryEstimate;
 pub use plan::{Product, ProofPlan, ProveConfig, Shape, Upload};
 pub use prover::{Proof, Prover};
 pub use r1cs::{Csr, R1cs, R1csError};

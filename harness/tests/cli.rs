@@ -96,16 +96,32 @@ fn what_cannot_be_asked_is_exit_code_2() {
 
 #[test]
 fn b89_a_hidden_cuda_device_is_an_error_within_seconds() {
-    for device in ["cuda", "cuda:0", "cuda:7"] {
+    let (check, prove): (&[&str], &[&str]) = (&["check", "--quick"], &["prove", "--circuit", "mimc:3"]);
+    for (command, device) in [(check, "cuda"), (check, "cuda:0"), (check, "cuda:7"), (prove, "cuda")] {
         let start = Instant::now();
-        let mut command = harness();
-        command.args(["check", "--quick", "--device", device]).env("CUDA_VISIBLE_DEVICES", "");
-        let output = command.output().expect("the program starts");
+        let mut harness = harness();
+        harness.args(command).args(["--device", device]).env("CUDA_VISIBLE_DEVICES", "");
+        let output = harness.output().expect("the program starts");
         let err = text(&output.stderr);
-        assert_eq!(code(&output), 3, "{device}: {err}");
+        assert_eq!(code(&output), 3, "{command:?} {device}: {err}");
         assert!(err.starts_with("error: no CUDA d"), "a driver or a device is missing: {err}");
-        assert!(start.elapsed() < Duration::from_secs(5), "{device}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(5), "{command:?} {device}: {:?}", start.elapsed());
     }
+}
+
+/// A proof is announced with what it will take of memory; so is its schedule.
+#[test]
+fn b77_memory_is_estimated_before_anything_is_proved() {
+    let output = run(&["prove", "--circuit", "mimc:3", "--device", "sim"]);
+    let out = text(&output.stdout);
+    assert_eq!(code(&output), 0, "{out}");
+    let (estimate, proof) =
+        (out.find("memory that mimc:3 on sim takes: "), out.find("mimc:3 on sim, key from"));
+    assert!(estimate.is_some() && estimate < proof, "{out}");
+    let output = run(&["schedule", "--proof", "mimc:3"]);
+    let out = text(&output.stdout);
+    let memory = out.lines().find(|line| line.starts_with("memory: ")).expect("a line on memory");
+    assert!(memory.contains(" page-locked on the host, ") && memory.ends_with(" besides"), "{memory}");
 }
 
 #[test]

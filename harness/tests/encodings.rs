@@ -291,17 +291,18 @@ fn b84_a_count_with_nothing_behind_it_costs_nothing() {
             for count in [1 << 40, u64::MAX] {
                 let file = [&before[..], &count.to_le_bytes()].concat();
                 let error = read_key(&file, mode, Trust::Checked).expect_err("nothing is behind the count");
-                let is_named = matches!(error, ReadError::Truncated { section: named, left_bytes: 0, .. } if named == section);
-                assert!(is_named, "{section}: {error}");
+                let ReadError::Truncated { section: named, left_bytes: 0, .. } = error else {
+                    panic!("{error}")
+                };
+                assert_eq!(named, section);
             }
         }
     }
     for (section, before) in before_compact_counts(key) {
         let file = [&before[..], &u32::MAX.to_be_bytes()].concat();
         let error = CompactKey::read(&file, Validation::Curve).expect_err("nothing is behind the count");
-        let is_named =
-            matches!(error, ReadError::Truncated { section: named, left_bytes: 0, .. } if named == section);
-        assert!(is_named, "{section}: {error}");
+        let ReadError::Truncated { section: named, left_bytes: 0, .. } = error else { panic!("{error}") };
+        assert_eq!(named, section);
     }
     // A key file's lengths are in its header, which is all that is left of it.
     for number in (48..good.len().min(4096) - 8).step_by(8) {

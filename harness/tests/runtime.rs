@@ -7,9 +7,10 @@ mod support;
 
 use ark_bls12_381::{Fr, G1Projective};
 use ark_ff::{Field, UniformRand};
+use ark_serialize::{CanonicalSerialize, Compress};
 use gpu_core::sim::{SimBackend, SimOptions};
 use gpu_core::{Device, DeviceBuf, DeviceKind, GpuError, UploadBuf};
-use groth16::{DeviceKey, ProveConfig, ProveError, Prover, Trust};
+use groth16::{DeviceKey, MemoryEstimate, ProveConfig, ProveError, Prover, Trust};
 use harness::EVERY_STRATEGY;
 use harness::circuits::{CircuitName, Problem};
 use harness::faults::{Call, FaultBackend, Faults};
@@ -43,12 +44,18 @@ fn loaded(device: &Device, problem: &Problem) -> Arc<DeviceKey> {
     Arc::new(key.unwrap_or_else(|error| panic!("{}: {error}", device.info().id)))
 }
 
+/// A number of this process's state, in bytes.
+#[cfg(target_os = "linux")]
+fn status_bytes(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("the state of a process");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("its number");
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
+}
+
 /// Memory that this process has now, in bytes.
 #[cfg(target_os = "linux")]
 fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").expect("the state of a process");
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("what is resident");
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
+    status_bytes("VmRSS:")
 }
 
 /// On CUDA two hundred under each strategy, on the simulated device twenty.
@@ -325,6 +332,32 @@ fn b104_memory_that_is_freed_can_be_had_again() {
     }
 }
 
+/// What is on its way owns its source, and waits for its end when it is dropped.
+#[test]
+fn b102_a_source_lives_until_the_copy_has_read_it() {
+    let _turn = turn();
+    let latest = Device::sim(SimOptions::latest());
+    for device in std::iter::once(latest).chain(support::cuda()) {
+        let n = sized(&device, 1 << 22, 1 << 12);
+        let stream = device.stream("copies").expect("a stream");
+        let words: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
+        let target = DeviceBuf::<u32>::new(&device, "target", n).expect("memory");
+        for is_kept in [false, true] {
+            let mut source = UploadBuf::<u32>::new(&device, "source", n).expect("page-locked memory");
+            source.as_mut_slice().copy_from_slice(&words);
+            let sent = source.send_to(&stream, &target).expect("queued");
+            match is_kept {
+                true => sent.wait().expect("copied").as_mut_slice().fill(0),
+                false => drop(sent),
+            }
+            // The memory is wiped, and another's.
+            let mut next = UploadBuf::<u32>::new(&device, "next", n).expect("page-locked memory");
+            next.as_mut_slice().fill(0xdead);
+            assert_eq!(target.to_vec().expect("readable"), words, "{is_kept} on {}", device.info().id);
+        }
+    }
+}
+
 /// There is no callback in which memory could be released; and this is what one would leak.
 #[test]
 #[cfg(target_os = "linux")]
@@ -432,4 +465,67 @@ fn b136_a_warm_run_takes_no_memory() {
             assert_nothing_taken(&format!("a proof with {strategy}"));
         }
     }
+}
+
+/// What `harness prove` says before it proves, against the peak of a process that does nothing else. Device memory of the
+/// simulated device is the process's own.
+#[test]
+#[cfg(target_os = "linux")]
+fn b77_a_proof_takes_the_memory_that_is_estimated() {
+    const TEST: &str = "b77_a_proof_takes_the_memory_that_is_estimated";
+    const ROLE: &str = "RUNTIME_TEST_KEY";
+    const SEED: u64 = 77;
+    // Two constraints a round: just below 2^14 of them.
+    const CIRCUIT: CircuitName = CircuitName::Mimc((1 << 13) - 2);
+    let _turn = turn();
+    if let Some(path) = std::env::var_os(ROLE) {
+        // The circuit is made and forgotten first: what it leaves in the allocator is there before and after.
+        let rng = &mut random_numbers(SEED, &CIRCUIT.to_string());
+        let device = Device::sim(SimOptions::default());
+        let warm = problem(1);
+        Prover::new(&device, &warm.key, &warm.r1cs)
+            .expect("a prover")
+            .prove(&warm.assignment, rng)
+            .expect("a proof");
+        let before = resident_bytes();
+        let (r1cs, assignment) = {
+            let rng = &mut random_numbers(SEED, &CIRCUIT.to_string());
+            harness::circuits::constraints(CIRCUIT, rng).expect("a circuit")
+        };
+        let key = {
+            let bytes = std::fs::read(path).expect("the key's file");
+            groth16::arkworks::read_key(&bytes, Compress::No, Trust::Trusted).expect("a key")
+        };
+        // From here on the system counts the peak anew.
+        std::fs::write("/proc/self/clear_refs", "5").expect("a process may do so");
+        let prover = Prover::new(&device, &key, &r1cs).expect("a prover");
+        prover.prove(&assignment, rng).expect("a proof");
+        let peak = status_bytes("VmHWM:");
+        let memory = MemoryEstimate::new(prover.plan());
+        let estimated = memory.resident_bytes + memory.run_bytes + memory.host_peak_bytes(1);
+        println!("{memory:?}: {estimated} bytes estimated, {} taken", peak - before);
+        assert!(
+            (peak - before) as f64 <= 1.3 * estimated as f64,
+            "{} taken, {estimated} estimated",
+            peak - before
+        );
+        assert!(
+            (peak - before) as f64 >= 0.7 * estimated as f64,
+            "{} taken, {estimated} estimated",
+            peak - before
+        );
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("key");
+    let problem = Problem::new(CIRCUIT, SEED, None).expect("something to prove");
+    let mut bytes = Vec::new();
+    problem.key.serialize_uncompressed(&mut bytes).expect("a vector takes all bytes");
+    std::fs::write(&path, bytes).expect("a file");
+    let mut child = Command::new(std::env::current_exe().expect("path of this test"));
+    let output = child.args(["--exact", TEST, "--nocapture"]).env(ROLE, &path).output().expect("it starts");
+    let text =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    println!("{text}");
+    assert!(output.status.success() && text.contains("1 passed"), "{}", output.status);
 }

@@ -1,7 +1,8 @@
 //! The plan is a pure function: its laws, without a device.
 
 use gpu_core::schedule::{Action, MAIN, Op};
-use gpu_core::{Schedule, Space};
+use gpu_core::sim::SimOptions;
+use gpu_core::{Device, Schedule, Space};
 use msm_gpu::schedule::{COLLECTOR, FOLD, STAGE, build};
 use msm_gpu::{
     Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm, Strategy,
@@ -12,6 +13,21 @@ const H200: DeviceLimits = DeviceLimits { free_bytes: 139 << 30, resident_thread
 
 fn plan(group: GroupKind, base_count: u64, config: &MsmConfig) -> Result<MsmPlan, PlanError> {
     MsmPlan::new(group, ScalarForm::Montgomery, base_count, config, &H200)
+}
+
+/// A chip that nobody has heard of is planned for by its own numbers: the plan is that of these limits, by any name.
+#[test]
+fn b96_limits_are_what_the_device_says() {
+    let mut plans = Vec::new();
+    for sm_count in [1, 7, 132] {
+        let device = Device::sim(SimOptions { sm_count, memory_bytes: 1 << 30, ..SimOptions::default() });
+        let limits = DeviceLimits::of(&device).unwrap();
+        let threads = u64::from(sm_count) * u64::from(device.info().sm_threads_max);
+        assert_eq!((limits.free_bytes, limits.resident_threads), (1 << 30, threads));
+        let (form, config) = (ScalarForm::Montgomery, MsmConfig::default());
+        plans.push(MsmPlan::new(GroupKind::G1, form, 1 << 16, &config, &limits).unwrap());
+    }
+    assert!(plans[0] != plans[2], "more threads, another plan: {plans:?}");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //   -DOLD               lacks cuEventElapsedTime_v2, as drivers before CUDA 12.8 do
 //   FAKE_CUDA_INIT=N    cuInit returns N
 //   FAKE_CUDA_NO_POOLS  the device has no memory pools
+//   FAKE_CUDA_DEVICES=N there are N devices, each with a context that its streams and events are tied to
+//   FAKE_CUDA_LOAD=N    no module is loaded, for reason N
 //   FAKE_CUDA_GRAPHS    copies, fills and kernels outside graphs are refused
 //
 // Capture of streams follows the rules of the driver API: see "graphs" below.
@@ -20,9 +22,11 @@ enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, INVA
        ALREADY_REGISTERED = 712, NOT_REGISTERED = 713 };
 enum { TOTAL = 1000 * 1024 };
 
-static __thread int current;        // this thread has the context
+static __thread int current;        // the context of this thread: 1 more than its device, or 0
+static char contexts[8];            // their addresses are the contexts
 static size_t used, cached;         // bytes of the pool
 static int live, pending_frees;     // objects alive; frees that no synchronisation has executed yet
+static int retained;                // contexts in use
 static uint64_t release_threshold;
 
 #define NEEDS_CONTEXT if (!current) return INVALID_CONTEXT
@@ -38,7 +42,11 @@ int cuGetErrorName(int error, const char **name) {
 }
 int cuGetErrorString(int error, const char **text) { *text = "text of an error"; return OK; }
 
-int cuDeviceGetCount(int *count) { *count = 1; return OK; }
+static int device_count(void) {
+    const char *count = getenv("FAKE_CUDA_DEVICES");
+    return count ? atoi(count) : 1;
+}
+int cuDeviceGetCount(int *count) { *count = device_count(); return OK; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return OK; }
 int cuDeviceGetName(char *name, int bytes, int device) { snprintf(name, bytes, "XYZ 9000"); return OK; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = TOTAL; return OK; }
@@ -54,15 +62,24 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     }
     return OK;
 }
-int cuDevicePrimaryCtxRetain(void **context, int device) { *context = &live; return OK; }
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+    if (device >= device_count()) return INVALID_VALUE;
+    *context = contexts + device;
+    retained++;
+    return OK;
+}
 int cuDevicePrimaryCtxRelease_v2(int device) {
-    if (live) {
+    if (--retained == 0 && live) {
         fprintf(stderr, "%d objects are alive when the context is released\n", live);
         exit(3);
     }
     return OK;
 }
-int cuCtxSetCurrent(void *context) { current = context == &live; return current ? OK : INVALID_CONTEXT; }
+int cuCtxSetCurrent(void *context) {
+    char *found = context;
+    current = found >= contexts && found < contexts + device_count() ? 1 + (int)(found - contexts) : 0;
+    return current ? OK : INVALID_CONTEXT;
+}
 
 int cuDeviceGetDefaultMemPool(void **pool, int device) { *pool = &used; return OK; }
 int cuMemPoolSetAttribute(void *pool, int attribute, void *value) {
@@ -149,8 +166,16 @@ int cuMemHostUnregister(void *ptr) {
     return NOT_REGISTERED;
 }
 
-static int create(void **handle) { NEEDS_CONTEXT; live++; *handle = calloc(1, 256); return OK; }
+// Streams and events begin with the context that they were made in.
+static int create(void **handle) {
+    NEEDS_CONTEXT;
+    live++;
+    *handle = calloc(1, 256);
+    *(int *)*handle = current;
+    return OK;
+}
 static int destroy(void *handle) { NEEDS_CONTEXT; live--; free(handle); return OK; }
+#define NEEDS_ITS_CONTEXT(object) if (!current || (object)->context != current) return INVALID_CONTEXT
 
 // --- graphs
 //
@@ -175,7 +200,7 @@ typedef struct {
     int *thread;                           // address of a variable of the thread that began it
 } graph;
 // A stream that is being captured, or an event that was recorded on one: how far it has seen each stream of the capture.
-typedef struct { graph *in; int number, seen[STREAMS_MAX]; } object;
+typedef struct { int context; graph *in; int number, seen[STREAMS_MAX]; } object;
 
 static int spoil(graph *in, int error) { in->is_spoilt = 1; return error; }
 static void take_place(object *stream) { stream->seen[stream->number] = ++stream->in->last[stream->number]; }
@@ -183,7 +208,7 @@ static void take_place(object *stream) { stream->seen[stream->number] = ++stream
 // Keeps an operation if its stream is being captured, else does it.
 static int run(node *node);
 static int queue(object *stream, node node) {
-    NEEDS_CONTEXT;
+    NEEDS_ITS_CONTEXT(stream);
     if (!stream->in) return getenv("FAKE_CUDA_GRAPHS") ? INVALID_VALUE : run(&node);
     if (stream->in->is_spoilt) return CAPTURE_INVALIDATED;
     if (stream->in->node_count == NODES_MAX) return OUT_OF_MEMORY;
@@ -248,7 +273,7 @@ int cuGraphLaunch(graph *graph, object *stream) {
 int cuStreamCreate(void **stream, unsigned flags) { return flags == 1 ? create(stream) : INVALID_VALUE; }
 int cuStreamDestroy_v2(object *stream) { return stream->in ? INVALID_VALUE : destroy(stream); }
 int cuStreamSynchronize(object *stream) {
-    NEEDS_CONTEXT;
+    NEEDS_ITS_CONTEXT(stream);
     if (stream->in) return spoil(stream->in, CAPTURE_UNSUPPORTED);
     pending_frees = 0;
     return OK;
@@ -280,7 +305,8 @@ int cuEventCreate(void **event, unsigned flags) {
 }
 int cuEventDestroy_v2(void *event) { return destroy(event); }
 int cuEventRecord(object *event, object *stream) {
-    NEEDS_CONTEXT;
+    NEEDS_ITS_CONTEXT(event);
+    NEEDS_ITS_CONTEXT(stream);
     if (stream->in && stream->in->is_spoilt) return CAPTURE_INVALIDATED;
     event->in = stream->in;
     memcpy(event->seen, stream->seen, sizeof event->seen);
@@ -291,7 +317,7 @@ int cuEventRecordWithFlags(object *event, object *stream, unsigned flags) {
     event->in = NULL;
     return queue(stream, (node){ .kind = 3 });
 }
-int cuEventSynchronize(object *event) { NEEDS_CONTEXT; return event->in ? CAPTURED_EVENT : OK; }
+int cuEventSynchronize(object *event) { NEEDS_ITS_CONTEXT(event); return event->in ? CAPTURED_EVENT : OK; }
 #ifndef OLD
 int cuEventElapsedTime_v2(float *ms, object *start, object *end) {
     NEEDS_CONTEXT;
@@ -317,7 +343,10 @@ int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, object *stream) 
 int cuMemsetD8Async(uint64_t dst, unsigned char byte, size_t bytes, object *stream) {
     return queue(stream, (node){ .kind = 2, .a = (void *)dst, .byte = byte, .bytes = bytes });
 }
-int cuModuleLoadData(void **module, const void *image) { return create(module); }
+int cuModuleLoadData(void **module, const void *image) {
+    const char *answer = getenv("FAKE_CUDA_LOAD");
+    return answer ? atoi(answer) : create(module);
+}
 int cuModuleUnload(void *module) { return destroy(module); }
 int cuModuleGetFunction(void **function, void *module, const char *name) { *function = &live; return OK; }
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
@@ -328,6 +357,7 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
                    unsigned shared, void *stream, void **params, void **extra) {
     NEEDS_CONTEXT;
     if (!function || gz != 1 || by != 1 || bz != 1 || shared || extra) return INVALID_VALUE;
+    if (!gx || !gy || gy > 65535 || !bx || bx > 256) return INVALID_VALUE;
     // The one kernel: out[0] = a + b, with a of 32 bits and b of 64.
     size_t sum = *(uint32_t *)params[1] + *(uint64_t *)params[2];
     return queue(stream, (node){ .kind = 4, .a = *(void **)params[0], .bytes = sum });

@@ -1,5 +1,6 @@
 //! `harness prove`: a proof on a device, verified by others.
 
+use crate::bisect::{Part, bisect};
 use crate::circuits::{CircuitName, Problem};
 use crate::devices::{DeviceChoice, Devices};
 use crate::error::{Failure, Judgement};
@@ -7,10 +8,10 @@ use crate::oracle::parse_seed;
 use crate::prove::{LoadedKey, ProofRow, ProveOptions, arkworks, blinding, prove, zkcrypto};
 use crate::report::{bytes_text, new_table, write_json};
 use comfy_table::{CellAlignment, Table};
-use gpu_core::DeviceInfo;
 use gpu_core::sim::SimOptions;
-use groth16::{ProveConfig, Trust, Upload};
-use msm_gpu::{MsmConfig, Strategy};
+use gpu_core::{Device, DeviceInfo};
+use groth16::{MemoryEstimate, ProofPlan, ProveConfig, ProveError, Shape, Trust, Upload};
+use msm_gpu::{DeviceLimits, MsmConfig, Strategy};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -102,7 +103,14 @@ pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
                 ..ProveConfig::default()
             };
             let options = ProveOptions { config, runs: args.runs, blinding: &blinding, peers: &peers };
-            let row = prove(&problem, &loaded, &options)?;
+            write_estimate(device, &problem, &config, out)?;
+            let row = match prove(&problem, &loaded, &options) {
+                Err(error @ (ProveError::Invalid | ProveError::Quotient)) => {
+                    write_parts(&bisect(device, &problem)?, out).map_err(Failure::output)?;
+                    return Err(error.into());
+                }
+                row => row?,
+            };
             write_row(&row, out).map_err(Failure::output)?;
             rows.push(row);
         }
@@ -129,6 +137,37 @@ pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
     }
     let is_right = same && rows.iter().all(ProofRow::is_right);
     Ok(if is_right { Judgement::Good } else { Judgement::Bad })
+}
+
+/// What the proof will take of memory, before it takes any.
+fn write_estimate(
+    device: &Device,
+    problem: &Problem,
+    config: &ProveConfig,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let plan = ProofPlan::new(&Shape::of(&problem.r1cs), config, &DeviceLimits::of(device)?)?;
+    let memory = MemoryEstimate::new(&plan);
+    writeln!(
+        out,
+        "memory that {} on {} takes: {} of the device for the key, {} for a proof; {} of the host, {} page-locked",
+        problem.name,
+        device.info().id,
+        bytes_text(memory.resident_bytes),
+        bytes_text(memory.run_bytes),
+        bytes_text(memory.host_bytes),
+        bytes_text(memory.pinned_bytes)
+    )
+    .map_err(Failure::output)
+}
+
+/// Which parts of a proof that nobody accepts the device gets wrong.
+fn write_parts(parts: &[Part], out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(out, "the proof does not verify; its parts, each by itself beside arkworks':")?;
+    for part in parts {
+        writeln!(out, "  {:<10} {}", part.name, if part.is_equal { "equal" } else { "DIFFERENT" })?;
+    }
+    Ok(())
 }
 
 fn from_hex(text: &str) -> Vec<u8> {

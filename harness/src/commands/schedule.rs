@@ -7,7 +7,7 @@ use crate::report::{bytes_text, write_json};
 use gpu_core::check::{Report, check};
 use gpu_core::model::{Profile, Span, Timeline, estimate};
 use gpu_core::schedule::{Action, Schedule, Space};
-use groth16::{ProofPlan, ProveConfig, Shape};
+use groth16::{MemoryEstimate, ProofPlan, ProveConfig, Shape};
 use msm_gpu::{DeviceLimits, GroupKind, MsmConfig, MsmPlan, ScalarForm, Strategy};
 use serde::Serialize;
 use std::io::Write;
@@ -96,6 +96,9 @@ struct Memory {
     resident_bytes: u64,
     device_bytes: u64,
     pinned_bytes: u64,
+    /// Ordinary memory of the host at its peak, of a whole proof.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_bytes: Option<u64>,
 }
 
 /// Runs the command.
@@ -123,6 +126,10 @@ pub fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<Judgement, Failur
         resident_bytes: bytes_in(Space::Resident),
         device_bytes: bytes_in(Space::Device),
         pinned_bytes: bytes_in(Space::PinnedUpload) + bytes_in(Space::PinnedDownload),
+        host_bytes: match &plan {
+            Plan::Msm(_) => None,
+            Plan::Proof(plan) => Some(MemoryEstimate::of(plan, &schedule).host_bytes),
+        },
     };
     let whole = ScheduleReport {
         plan: &plan,
@@ -177,10 +184,11 @@ fn write_text(whole: &ScheduleReport<'_>, out: &mut dyn Write) -> std::io::Resul
     let (schedule, timeline) = (whole.schedule, &whole.timeline);
     writeln!(out, "{schedule}")?;
     writeln!(out, "checker: {}", whole.check)?;
-    let Memory { resident_bytes, device_bytes, pinned_bytes } = whole.memory;
+    let Memory { resident_bytes, device_bytes, pinned_bytes, host_bytes } = whole.memory;
+    let ordinary = host_bytes.map_or_else(String::new, |bytes| format!(", {} besides", bytes_text(bytes)));
     writeln!(
         out,
-        "memory: {} resident, {} on the device besides, {} page-locked on the host",
+        "memory: {} resident, {} on the device besides, {} page-locked on the host{ordinary}",
         bytes_text(resident_bytes),
         bytes_text(device_bytes),
         bytes_text(pinned_bytes)
