@@ -58,7 +58,7 @@ fn resident_bytes() -> u64 {
     status_bytes("VmRSS:")
 }
 
-/// On CUDA two hundred under each strategy, on the simulated device twenty.
+/// On CUDA two hundred under each strategy, on the simulated device fifteen.
 #[test]
 fn b85_two_hundred_proofs_are_one_and_take_the_memory_of_ten() {
     let _turn = turn();
@@ -69,7 +69,7 @@ fn b85_two_hundred_proofs_are_one_and_take_the_memory_of_ten() {
         let key = loaded(&device, &problem);
         for strategy in EVERY_STRATEGY {
             let prover = with_strategy(&key, strategy, 3);
-            let (count, mut after_ten) = (sized(&device, 200, 20), 0);
+            let (count, mut after_ten) = (sized(&device, 200, 15), 0);
             for index in 1..=count {
                 let proof = prover.prove_with(&problem.assignment, r, s).expect("a proof");
                 assert_eq!(
