@@ -36,6 +36,14 @@ impl Backend for Threads {
         // SAFETY: as above.
         unsafe { self.0.free_pinned(ptr, bytes) }
     }
+    unsafe fn register_host(&self, name: &str, ptr: *const u8, bytes: usize) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { self.0.register_host(name, ptr, bytes) }
+    }
+    unsafe fn unregister_host(&self, ptr: *const u8, bytes: usize) {
+        // SAFETY: as above.
+        unsafe { self.0.unregister_host(ptr, bytes) }
+    }
     fn create_stream(&self, name: &str) -> Result<RawStream> {
         self.0.create_stream(name)
     }

@@ -1,5 +1,5 @@
-//! The oracle is not alone: five products by four hands, discrete logarithms, the commitments of an Ethereum library, and the
-//! devices, all of the same points. Where they disagree, the test says who stands alone.
+//! The oracle is not alone: five products by four hands, discrete logarithms, the commitments of an Ethereum library, and
+//! the devices, all of the same points. Where they disagree, the test says who stands alone.
 
 mod peers;
 mod support;

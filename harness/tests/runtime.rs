@@ -9,14 +9,14 @@ use ark_bls12_381::{Fr, G1Projective};
 use ark_ff::{Field, UniformRand};
 use ark_serialize::{CanonicalSerialize, Compress};
 use gpu_core::sim::{SimBackend, SimOptions};
-use gpu_core::{Device, DeviceBuf, DeviceKind, GpuError, UploadBuf};
+use gpu_core::{Device, DeviceBuf, DeviceKind, UploadBuf};
 use groth16::{DeviceKey, MemoryEstimate, ProveConfig, ProveError, Prover, Trust};
 use harness::EVERY_STRATEGY;
 use harness::circuits::{CircuitName, Problem};
 use harness::faults::{Call, FaultBackend, Faults};
 use harness::oracle::{BaseFlavour, KnownBases, ScalarFlavour, random_numbers, test_seed};
-use harness::prove::{blinding, proof_by_arkworks, proof_bytes};
-use msm_gpu::{Bases, Msm, MsmConfig, PlanError, ResultMemory, Strategy, SyncPattern};
+use harness::prove::{proof_by_arkworks, proof_bytes};
+use msm_gpu::{Bases, Msm, MsmConfig, ResultMemory, Strategy, SyncPattern};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -32,6 +32,10 @@ fn turn() -> MutexGuard<'static, ()> {
 
 fn problem(rounds: u32) -> Problem {
     Problem::new(CircuitName::Mimc(rounds), 7, None).expect("something to prove")
+}
+
+fn blinding(seed: u64, circuit: CircuitName) -> (Fr, Fr) {
+    harness::prove::blinding(seed, circuit, 1)[0]
 }
 
 fn with_strategy(key: &Arc<DeviceKey>, strategy: Strategy, batches: u32) -> Prover {
@@ -103,61 +107,6 @@ fn b60_a_large_circuit_gives_one_proof_again_and_again() {
             let proof = prover.prove_with(&problem.assignment, r, s).expect("a proof");
             assert_eq!(proof, expected, "proof {index} on {}", device.info().id);
         }
-    }
-}
-
-/// Another holds the device's memory but for a bit less than a prover needs, for half of it, and for very little: an error
-/// that says so, or proofs that verify. When the memory is free again the same is right.
-#[test]
-fn b62_a_device_that_is_nearly_full_gives_an_error_or_the_proof() {
-    let _turn = turn();
-    let seed = test_seed();
-    let (r, s) = blinding(seed, CircuitName::Mimc(1));
-    // All of a simulated device's memory is written to when it is taken: a small one will do.
-    let small = Device::sim(SimOptions { memory_bytes: 64 * MIB, ..SimOptions::default() });
-    for device in std::iter::once(small).chain(support::cuda()) {
-        let problem = problem(sized(&device, 1 << 15, 1 << 8) as u32);
-        let expected = proof_by_arkworks(&problem, r, s).expect("arkworks proves");
-        let free = || device.free_bytes().expect("free memory");
-        let before = free();
-        let prover = Prover::new(&device, &problem.key, &problem.r1cs).expect("a prover");
-        let needed = before - free();
-        drop(prover);
-        let little = sized(&device, 64 << 20, 64 << 10) as u64;
-        for left in [needed - MIB.min(needed / 50), needed / 2, little, needed + needed / 2] {
-            let hog = all_but(&device, left);
-            match Prover::new(&device, &problem.key, &problem.r1cs) {
-                Ok(prover) => match prover.prove_with(&problem.assignment, r, s) {
-                    Ok(proof) => assert_eq!(proof, expected),
-                    Err(error) => assert!(is_out_of_memory(&error), "{left} of {needed} bytes: {error}"),
-                },
-                Err(error) => {
-                    assert!(left < needed, "{left} of {needed} bytes are enough: {error}");
-                    assert!(is_out_of_memory(&error), "{left} of {needed} bytes: {error}");
-                }
-            }
-            drop(hog);
-            let prover = Prover::new(&device, &problem.key, &problem.r1cs).expect("the memory is free again");
-            let proof = prover.prove_with(&problem.assignment, r, s).expect("a proof");
-            assert_eq!(proof, expected, "after {left} of {needed} bytes");
-        }
-    }
-}
-
-/// Nearly all of a device's memory. A real one gives it out in steps: what remains can be a bit more than asked for.
-fn all_but(device: &Device, left: u64) -> DeviceBuf<u8> {
-    let free = device.free_bytes().expect("free memory");
-    let some = |step: u64| DeviceBuf::new(device, "another's", (free - left - 2 * MIB * step) as usize);
-    some(0).or_else(|_| (1..50).find_map(|step| some(step).ok()).ok_or("refused")).expect("most of it")
-}
-
-fn is_out_of_memory(error: &ProveError) -> bool {
-    use ProveError::{Gpu, Ntt, Plan};
-    let by_device = |error: &GpuError| matches!(error, GpuError::OutOfMemory { .. });
-    match error {
-        Plan(PlanError::OutOfMemory { .. }) => true,
-        Gpu(error) | Ntt(ntt_gpu::NttError::Gpu(error)) => by_device(error),
-        _ => false,
     }
 }
 
