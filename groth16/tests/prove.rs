@@ -274,9 +274,9 @@ fn b46_an_assignment_of_words_above_the_modulus_gives_no_wrong_proof() {
                 Err(ProveError::Unsatisfied { .. } | ProveError::Invalid) => {}
                 Err(error) => panic!("{raw} as variable {variable}: {error}"),
             }
-            let next = prover.prove_with(&assignment, r, s).expect("the next proof is right");
-            assert_eq!(bytes(&next), arkworks(&circuit, &key, r, s));
         }
+        let next = prover.prove_with(&assignment, r, s).expect("the next proof is right");
+        assert_eq!(bytes(&next), arkworks(&circuit, &key, r, s));
     }
 }
 
