@@ -3,10 +3,11 @@
 //!
 //! [`oracle`] says what is right; [`sapling`] brings real proving keys, [`circuits`] what they prove,
 //! [`prove`] the proofs; [`devices`] finds what there is to run on; [`mutants`], [`faults`] and [`soak`] show
-//! that what is wrong is noticed; [`commands`] are the program's, [`report`] and [`progress`] what they show,
+//! that what is wrong is noticed; [`bench`] measures; [`commands`] are the program's, [`report`] and [`progress`] what they show,
 //! [`error`] how they end.
 #![deny(unsafe_code)]
 
+pub mod bench;
 pub mod circuits;
 pub mod commands;
 pub mod devices;

@@ -1,7 +1,9 @@
 //! The program's commands, one a file.
 
+pub mod bench;
 pub mod check;
 pub mod faults;
+pub mod gate;
 pub mod mutants;
 pub mod prove;
 pub mod schedule;
