@@ -7,6 +7,7 @@ use harness::commands::faults::{self, FaultsArgs};
 use harness::commands::gate::{self, GATE_EXIT_CODES, GateArgs};
 use harness::commands::mutants::{self, MutantsArgs};
 use harness::commands::prove::{self, ProveArgs};
+use harness::commands::report::{self, ReportArgs};
 use harness::commands::schedule::{self, ScheduleArgs};
 use harness::commands::soak::{self, SoakArgs};
 use harness::commands::timeline::{self, TimelineArgs};
@@ -56,6 +57,9 @@ enum Command {
     /// Compares a run with a baseline, or makes a baseline of runs
     #[command(after_help = GATE_EXIT_CODES, after_long_help = GATE_EXIT_CODES)]
     Gate(GateArgs),
+    /// Writes runs, timelines and a baseline as one page for a browser
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Report(ReportArgs),
 }
 
 fn main() -> ExitCode {
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
         Some(Command::Soak(args)) => soak::run(&args, out),
         Some(Command::Timeline(args)) => timeline::run(&args, out),
         Some(Command::Bench(args)) => bench::run(&args, out),
+        Some(Command::Report(args)) => report::run(&args, out),
         Some(Command::Gate(args)) => {
             return gate::run(&args, out).map_or_else(exit_with, ExitCode::from);
         }

@@ -114,6 +114,14 @@ pub struct FieldCases {
     pub steps: Axis<u32>,
 }
 
+/// Many small launches.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchCases {
+    /// Launches.
+    pub counts: Axis<Vec<u32>>,
+}
+
 /// Ways up to the device.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -172,6 +180,8 @@ pub struct Cases {
     pub ntt: NttCases,
     /// The multiplier.
     pub field: FieldCases,
+    /// Many small launches.
+    pub launch: LaunchCases,
     /// Ways up to the device.
     pub upload: UploadCases,
     /// Proofs.

@@ -1,6 +1,6 @@
 //! The groups of benchmarks by name.
 
-use super::{Session, field, host, msm, ntt, peers, proof};
+use super::{Session, field, host, launch, msm, ntt, peers, proof};
 use crate::error::Failure;
 use std::fmt;
 use std::str::FromStr;
@@ -16,6 +16,8 @@ pub enum Group {
     Ntt,
     /// Multiplications a second on the device.
     Field,
+    /// Many small launches, waited for and queued.
+    Launch,
     /// Ways of an assignment up to the device.
     Upload,
     /// Proofs.
@@ -28,8 +30,17 @@ pub enum Group {
 
 impl Group {
     /// Every group.
-    pub const ALL: [Self; 8] =
-        [Self::Sync, Self::Msm, Self::Ntt, Self::Field, Self::Upload, Self::Proof, Self::Host, Self::Peers];
+    pub const ALL: [Self; 9] = [
+        Self::Sync,
+        Self::Msm,
+        Self::Ntt,
+        Self::Field,
+        Self::Launch,
+        Self::Upload,
+        Self::Proof,
+        Self::Host,
+        Self::Peers,
+    ];
 
     /// Runs its benchmarks.
     ///
@@ -41,6 +52,7 @@ impl Group {
             Self::Msm => msm::sizes(session),
             Self::Ntt => ntt::run(session),
             Self::Field => field::run(session),
+            Self::Launch => launch::run(session),
             Self::Upload => proof::uploads(session),
             Self::Proof => proof::proofs(session),
             Self::Host => host::run(session),
@@ -56,6 +68,7 @@ impl fmt::Display for Group {
             Self::Msm => "msm",
             Self::Ntt => "ntt",
             Self::Field => "field",
+            Self::Launch => "launch",
             Self::Upload => "upload",
             Self::Proof => "proof",
             Self::Host => "host",

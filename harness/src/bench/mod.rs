@@ -15,6 +15,7 @@ pub mod gate;
 pub mod group;
 mod host;
 mod inputs;
+pub mod launch;
 pub mod machine;
 mod msm;
 mod ntt;

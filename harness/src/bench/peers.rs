@@ -94,7 +94,9 @@ fn rounds(
 
 /// Whether any of a comparison's ids is wanted.
 fn wanted(session: &Session<'_>, name: &str) -> Option<Case> {
-    session.case("peers", format!("{name}/"), Params::default())
+    ["gpu", "arkworks", "blst"]
+        .into_iter()
+        .find_map(|who| session.case("peers", format!("{name}/{who}"), Params::default()))
 }
 
 /// A result that is not the device's.

@@ -237,6 +237,14 @@ pub enum RecordError {
         /// Its version.
         found: u32,
     },
+    /// Parts that do not belong to one run.
+    #[error("parts of different runs: on {first}; on {other}")]
+    Parts {
+        /// Machine of one.
+        first: String,
+        /// Machine of another.
+        other: String,
+    },
     /// A directory without a benchmark of criterion's.
     #[error("{}: no benchmark of criterion's in this directory", path.display())]
     Empty {
@@ -271,6 +279,28 @@ impl Run {
     /// [`RecordError`].
     pub fn read(path: &Path) -> Result<Self, RecordError> {
         read_json(path)
+    }
+
+    /// Parts of one run, of different groups of benchmarks, as one: everything else is the last one's.
+    ///
+    /// # Errors
+    /// [`RecordError::Parts`] for parts that were not made on one machine with the same sizes.
+    pub fn joined(parts: Vec<Self>) -> Result<Option<Self>, RecordError> {
+        let mut whole: Option<Self> = None;
+        for mut part in parts {
+            if let Some(before) = whole {
+                let same = |run: &Self| (run.machine.identity(), run.scale, run.planted_percent.is_some());
+                if same(&before) != same(&part) {
+                    let (first, other) = (before.machine.line(), part.machine.line());
+                    return Err(RecordError::Parts { first, other });
+                }
+                part.measurements.splice(0..0, before.measurements);
+                part.skipped.splice(0..0, before.skipped);
+                part.ratios.splice(0..0, before.ratios);
+            }
+            whole = Some(part);
+        }
+        Ok(whole)
     }
 
     /// A measurement by its id.

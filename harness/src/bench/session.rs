@@ -88,6 +88,7 @@ pub struct Session<'a> {
     skipped: Vec<Skipped>,
     ratios: Vec<Ratio>,
     problems: Vec<Rc<Problem>>,
+    conditions: Vec<String>,
 }
 
 impl fmt::Debug for Session<'_> {
@@ -108,6 +109,7 @@ impl<'a> Session<'a> {
             skipped: Vec::new(),
             ratios: Vec::new(),
             problems: Vec::new(),
+            conditions: Vec::new(),
         }
     }
 
@@ -166,6 +168,11 @@ impl<'a> Session<'a> {
         let (id, reason) = (case.id(), reason.to_string());
         eprintln!("skipped: {id}: {reason}");
         self.skipped.push(Skipped { id, reason });
+    }
+
+    /// Keeps a sentence for the reader of the run.
+    pub(super) fn note(&mut self, sentence: String) {
+        self.conditions.push(sentence);
     }
 
     /// A circuit with its key, made once. `None` where this program has no such key.
@@ -270,9 +277,9 @@ impl<'a> Session<'a> {
             }
         }
         let machine = machine::machine(&self.device);
-        let mut conditions = Vec::new();
+        let mut conditions = self.conditions;
         if let Some(profile) = &self.device.info().profile {
-            conditions.push(format!("virtual clock: predicted for {}", profile.name));
+            conditions.insert(0, format!("virtual clock: predicted for {}", profile.name));
         }
         if cfg!(debug_assertions) {
             conditions.push("built with assertions: wall times say little".into());

@@ -19,7 +19,7 @@ pub struct BenchArgs {
     /// Where to run: `sim`, `cuda` or `cuda:N`; `auto` is the first CUDA device, or the simulated one where there is none
     #[arg(long, default_value_t = DeviceChoice::Auto)]
     pub device: DeviceChoice,
-    /// Groups: sync, msm, ntt, field, upload, proof, host, peers; all if not given
+    /// Groups: sync, msm, ntt, field, launch, upload, proof, host, peers; all if not given
     #[arg(long, value_delimiter = ',', value_name = "GROUPS")]
     pub groups: Vec<Group>,
     /// Only ids that contain one of these

@@ -23,9 +23,10 @@ Exit codes:
 /// Compares a run with a baseline, or makes a baseline of runs.
 #[derive(Debug, Clone, clap::Args)]
 pub struct GateArgs {
-    /// The run: a file of `harness bench --json`, or a directory of criterion's; with --make-baseline, the runs
+    /// The run: a file of `harness bench --json`, or a directory of criterion's; parts of one run with commas between them;
+    /// with --make-baseline, the runs
     #[arg(required = true, value_name = "RUN")]
-    pub runs: Vec<PathBuf>,
+    pub runs: Vec<String>,
     /// The baseline; it is found by the GPU's name in benches/baseline if not given
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
@@ -34,7 +35,7 @@ pub struct GateArgs {
     pub baselines: PathBuf,
     /// Second runs, of what the first one found slower
     #[arg(long, value_name = "RUN", num_args = 1..)]
-    pub rerun: Vec<PathBuf>,
+    pub rerun: Vec<String>,
     /// Percent from which on slower is too slow
     #[arg(long, default_value_t = 5.0, value_name = "PERCENT")]
     pub threshold: f64,
@@ -92,7 +93,7 @@ fn report(args: &GateArgs, head: &Result<Run, RecordError>, settings: &GateSetti
         Ok(head) => head,
         Err(error) => return broken(error.to_string()),
     };
-    let again: Vec<Run> = match args.rerun.iter().map(|path| read_run(path)).collect() {
+    let again: Vec<Run> = match args.rerun.iter().map(|named| read_run(named)).collect() {
         Ok(again) => again,
         Err(error) => return broken(RecordError::to_string(&error)),
     };
@@ -115,8 +116,18 @@ pub fn file_name(gpu: &str) -> String {
     format!("{}.json", if parts.is_empty() { "unknown".into() } else { parts.join("-") })
 }
 
-fn read_run(path: &Path) -> Result<Run, RecordError> {
-    if path.is_dir() { criterion_files::as_run(path) } else { Run::read(path) }
+/// A run as it is named on the command line: a file or a directory, or several with commas between them, which are parts of
+/// one run.
+///
+/// # Errors
+/// [`RecordError`] for the first part that cannot be read.
+pub fn read_run(named: &str) -> Result<Run, RecordError> {
+    let part = |part: &str| {
+        let path = Path::new(part);
+        if path.is_dir() { criterion_files::as_run(path) } else { Run::read(path) }
+    };
+    let parts = named.split(',').map(part).collect::<Result<Vec<_>, _>>()?;
+    Ok(Run::joined(parts)?.expect("a text has at least one part"))
 }
 
 fn write_reports(args: &GateArgs, report: &GateReport, head: Option<&Run>) -> Result<(), Failure> {
@@ -139,7 +150,7 @@ fn write_reports(args: &GateArgs, report: &GateReport, head: Option<&Run>) -> Re
 }
 
 fn make_baseline(args: &GateArgs, path: &Path, out: &mut dyn Write) -> Result<u8, Failure> {
-    let runs: Vec<Run> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_, _>>()?;
+    let runs: Vec<Run> = args.runs.iter().map(|named| read_run(named)).collect::<Result<_, _>>()?;
     let replaced = if path.exists() { Some(Baseline::read(path)?) } else { None };
     let baseline = Baseline::new(&runs, replaced).map_err(|error| Failure::Usage(error.to_string()))?;
     write_json(path, &baseline)?;

@@ -6,6 +6,7 @@ pub mod faults;
 pub mod gate;
 pub mod mutants;
 pub mod prove;
+pub mod report;
 pub mod schedule;
 pub mod soak;
 pub mod timeline;
