@@ -5,6 +5,9 @@ use crate::lanes::{BarKind, Lane};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+/// Numbers of arrows that a process has for itself.
+const ARROWS_PER_PROCESS: usize = 1_000_000;
+
 /// A timeline with its name.
 #[derive(Debug, Clone)]
 pub struct Process {
@@ -55,7 +58,7 @@ fn push(events: &mut Vec<Value>, pid: usize, process: &Process) {
                 "ts": bar.start_us, "dur": bar.end_us - bar.start_us, "args": args,
             }));
             // An arrow's number is its own in the whole file.
-            let id = format!("{pid}.{}", bar.op);
+            let id = pid * ARROWS_PER_PROCESS + bar.op;
             let arrow = |ph: &str| {
                 json!({
                     "ph": ph, "name": "queued", "cat": "queued", "id": id, "pid": pid, "tid": tid, "ts": bar.start_us,
@@ -116,10 +119,10 @@ mod tests {
         // Each arrow has one start and one end, and starts before it ends.
         let mut arrows = BTreeMap::new();
         of("s")
-            .for_each(|event| assert!(arrows.insert(event["id"].as_str(), event["ts"].as_f64()).is_none()));
+            .for_each(|event| assert!(arrows.insert(event["id"].as_u64(), event["ts"].as_f64()).is_none()));
         assert_eq!(of("f").count(), arrows.len());
         for end in of("f") {
-            assert!(arrows[&end["id"].as_str()] <= end["ts"].as_f64(), "{end}");
+            assert!(arrows[&end["id"].as_u64()] <= end["ts"].as_f64(), "{end}");
         }
         let counted: Vec<_> = of("C").map(|event| event["args"]["bytes"].as_i64()).collect();
         assert_eq!(counted, [Some(64), Some(0), Some(64), Some(0)]);

@@ -71,12 +71,12 @@ fn b122_a_product_that_was_slowed_down_fails_the_gate() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| directory.path().join(name);
     let only = ["--groups", "sync", "--only", "sync/g1/2^8/uniform/4"];
-    let (run, slow, file) = (at("run.json"), at("slow.json"), at("baseline.json"));
+    let (run, slow, baseline) = (at("run.json"), at("slow.json"), at("baseline.json"));
     let good = bench(&run, &only);
     assert_eq!(good.measurements.len(), 4, "three strategies, and one with pageable results");
     // The virtual clock is the same each time: one run stands for three.
     let three = [text(&run), text(&run), text(&run)];
-    let made = harness(&[&["gate", "--make-baseline", text(&file)], &three[..]].concat());
+    let made = harness(&[&["gate", "--make-baseline", text(&baseline)], &three[..]].concat());
     assert_eq!(made.status.code(), Some(0), "{}", String::from_utf8_lossy(&made.stderr));
     let planted = bench(&slow, &[&only[..], &["--planted-slowdown", "20"]].concat());
     assert_eq!(planted.planted_percent, Some(20.0));
@@ -85,7 +85,7 @@ fn b122_a_product_that_was_slowed_down_fails_the_gate() {
         assert_eq!((&before.id, before.median_us), (&after.id, after.median_us), "the same clock");
     }
     let gate = |head: &Path, more: &[&str]| {
-        let output = harness(&[&["gate", text(head), "--baseline", text(&file)], more].concat());
+        let output = harness(&[&["gate", text(head), "--baseline", text(&baseline)], more].concat());
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     assert_eq!(gate(&at("again.json"), &[]).0, Some(0));
@@ -96,6 +96,25 @@ fn b122_a_product_that_was_slowed_down_fails_the_gate() {
     assert_eq!(named.split(',').count(), 4, "{named}");
     let (code, out) = gate(&slow, &["--rerun", text(&slow)]);
     assert_eq!(code, Some(10), "{out}");
+    // The same files as a page, with a timeline beside them.
+    let [timeline, trace, page] = ["timeline.json", "trace.json", "page.html"].map(at);
+    let line =
+        ["timeline", "--device", "sim", "--log-n", "8", "--runs", "1", "--strategy", "hard,deferred:2"];
+    let files = ["--json", text(&timeline), "--trace", text(&trace), "--predict"];
+    assert_eq!(harness(&[&line[..], &files].concat()).status.code(), Some(0));
+    let file: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&trace).expect("a trace")).expect("JSON");
+    let names = file["traceEvents"].as_array().expect("events").iter();
+    assert_eq!(
+        names.filter(|event| event["name"] == "process_name").count(),
+        4,
+        "two, each with its prediction"
+    );
+    let line = ["report", text(&slow), "--rerun", text(&slow), "--timeline", text(&timeline)];
+    let output = harness(&[&line[..], &["--baseline", text(&baseline), "--out", text(&page)]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(&page).expect("a page");
+    assert!(page.contains("Slower than the baseline: yes, 4 of 4"), "{page}");
 }
 
 #[test]

@@ -6,12 +6,14 @@ use ark_bls12_381::Fr;
 use ark_ff::{BigInteger, PrimeField};
 use gpu_core::Device;
 use msm_gpu::{Bases, MsmGroup};
+use std::sync::Arc;
 
 /// Bases on a device, scalars, and the product.
 #[derive(Debug)]
 pub(super) struct Inputs<G: MsmGroup> {
-    pub(super) known: KnownBases<G>,
+    pub(super) known: Arc<KnownBases<G>>,
     pub(super) bases: Bases<G>,
+    pub(super) flavour: ScalarFlavour,
     pub(super) scalars: Vec<Fr>,
     pub(super) expected: G,
 }
@@ -24,17 +26,32 @@ impl<G: MsmGroup> Inputs<G> {
         log_n: u32,
         seed: u64,
     ) -> Result<Self, Failure> {
-        let rng = &mut random_numbers(seed, &format!("bench {} {log_n}", G::KIND.word()));
-        let known = KnownBases::<G>::generate(BaseFlavour::Random, 1 << log_n, rng);
-        let scalars = scalars(flavour, 1 << log_n, rng)?;
-        let expected = known.product(&scalars);
+        let rng = &mut random_numbers(seed, &format!("bench bases {} {log_n}", G::KIND.word()));
+        let known = Arc::new(KnownBases::<G>::generate(BaseFlavour::Random, 1 << log_n, rng));
         let bases = Bases::<G>::trusted(device, known.points())?;
-        Ok(Self { known, bases, scalars, expected })
+        Self::over(known, bases, flavour, seed)
+    }
+
+    /// The same bases with other scalars.
+    pub(super) fn with_scalars(self, flavour: ScalarFlavour, seed: u64) -> Result<Self, Failure> {
+        Self::over(self.known, self.bases, flavour, seed)
+    }
+
+    fn over(
+        known: Arc<KnownBases<G>>,
+        bases: Bases<G>,
+        flavour: ScalarFlavour,
+        seed: u64,
+    ) -> Result<Self, Failure> {
+        let rng = &mut random_numbers(seed, &format!("bench scalars {flavour} {}", bases.len()));
+        let scalars = scalars(flavour, bases.len(), rng)?;
+        let expected = known.product(&scalars);
+        Ok(Self { known, bases, flavour, scalars, expected })
     }
 }
 
 /// Scalars whose lengths have been looked at.
-pub(super) fn scalars(
+fn scalars(
     flavour: ScalarFlavour,
     count: usize,
     rng: &mut impl rand_chacha::rand_core::RngCore,

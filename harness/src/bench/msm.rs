@@ -32,8 +32,8 @@ fn sync_size<G: MsmGroup>(session: &mut Session<'_>, log_n: u32) -> Result<(), F
     let (cases, scale) = (session.settings.cases.sync.clone(), session.settings.scale);
     let mut all = ways(cases.strategies.at(scale), ResultMemory::Pinned);
     all.extend(ways(cases.pageable_strategies.at(scale), ResultMemory::Pageable));
+    let mut inputs = None;
     for scalars in cases.scalars.at(scale) {
-        let mut inputs = None;
         for batches in cases.batches.at(scale) {
             for (pattern, results) in &all {
                 let config = MsmConfig { result_memory: *results, ..MsmConfig::batches(*batches) }
@@ -48,14 +48,23 @@ fn sync_size<G: MsmGroup>(session: &mut Session<'_>, log_n: u32) -> Result<(), F
 /// One batch, over size.
 pub(super) fn sizes(session: &mut Session<'_>) -> Result<(), Failure> {
     let (cases, scale) = (session.settings.cases.msm.clone(), session.settings.scale);
-    let config = MsmConfig::batches(1);
-    for scalars in cases.scalars.at(scale) {
-        for log_n in cases.log_n_g1.at(scale) {
-            product::<G1Projective>(session, "msm", *log_n, scalars.0, &config, &mut None)?;
-        }
-        for log_n in cases.log_n_g2.at(scale) {
-            product::<G2Projective>(session, "msm", *log_n, scalars.0, &config, &mut None)?;
-        }
+    for log_n in cases.log_n_g1.at(scale) {
+        size::<G1Projective>(session, *log_n, cases.scalars.at(scale))?;
+    }
+    for log_n in cases.log_n_g2.at(scale) {
+        size::<G2Projective>(session, *log_n, cases.scalars.at(scale))?;
+    }
+    Ok(())
+}
+
+fn size<G: MsmGroup>(
+    session: &mut Session<'_>,
+    log_n: u32,
+    flavours: &Words<ScalarFlavour>,
+) -> Result<(), Failure> {
+    let mut inputs = None;
+    for flavour in flavours {
+        product::<G>(session, "msm", log_n, flavour.0, &MsmConfig::batches(1), &mut inputs)?;
     }
     Ok(())
 }
@@ -88,10 +97,12 @@ fn product<G: MsmGroup>(
         _ => format!("{word}/2^{log_n}/{flavour}"),
     };
     let Some(case) = session.case(group, name, params) else { return Ok(()) };
-    if inputs.is_none() {
-        *inputs = Some(Inputs::new(&session.device, flavour, log_n, session.settings.seed)?);
-    }
-    let inputs = inputs.as_ref().expect("made above");
+    let seed = session.settings.seed;
+    let inputs = &*match inputs.take() {
+        Some(made) if made.flavour == flavour => inputs.insert(made),
+        Some(made) => inputs.insert(made.with_scalars(flavour, seed)?),
+        None => inputs.insert(Inputs::new(&session.device, flavour, log_n, seed)?),
+    };
     let made = match session.settings.planted_percent {
         Some(percent) => planted::slowed(&inputs.bases, config, &inputs.scalars, percent),
         None => Msm::<G, Fr>::new(&inputs.bases, config).map_err(Failure::from),
