@@ -40,7 +40,7 @@ fn a_run_is_data_with_its_machine_seed_and_commit() {
     ];
     let run = bench(&json, &groups);
     assert_eq!((run.seed.as_str(), run.commit.as_deref()), ("0x7", Some("0123456789ab")));
-    assert_eq!((run.machine.gpu.as_str(), run.machine.driver.as_deref()), ("simulated device (host)", None));
+    assert_eq!((run.machine.gpu.as_str(), run.machine.driver.as_deref()), ("simulated device", None));
     assert!(
         run.conditions[0].starts_with("virtual clock: predicted for NVIDIA H200"),
         "{:?}",
@@ -125,7 +125,7 @@ fn what_cannot_be_measured_ends_with_its_exit_code() {
     for (line, message) in [
         (&["bench", "--groups", "speed"][..], "`speed` is not one of sync"),
         (&["bench", "--device", "sim", "--cases", text(&cases)], "cases.toml: "),
-        (&["bench", "--device", "sim", "--planted-slowdown", "-3"], "positive number of percent"),
+        (&["bench", "--device", "sim", "--planted-slowdown=-3"], "positive number of percent"),
     ] {
         let output = harness(line);
         let error = String::from_utf8_lossy(&output.stderr);

@@ -1,6 +1,7 @@
 //! A slowdown on purpose, to see that the gate notices: an additional kernel in every batch, which keeps the device for a
 //! given share of the product's time. It is a part of the schedule, so it is checked, run and traced as everything else.
 
+use super::stats::median;
 use crate::error::Failure;
 use ark_bls12_381::Fr;
 use gpu_core::model::Timeline;
@@ -12,6 +13,10 @@ use msm_gpu::{Bases, DeviceLimits, Msm, MsmConfig, MsmError, MsmGroup, MsmPlan, 
 pub const NAME: &str = "planted_slowdown";
 /// Steps of the chain by which the device's speed is found.
 const PROBE_STEPS: u32 = 256;
+/// Times that the number of steps is put right.
+const ROUNDS: usize = 4;
+/// Runs that a time is the median of.
+const TIMED_RUNS: usize = 3;
 /// Bytes of an element of Fp.
 const FP_BYTES: u64 = 48;
 
@@ -29,20 +34,36 @@ pub fn slowed<G: MsmGroup>(
     let mut plain = Msm::<G, Fr>::new(bases, config)?;
     let (whole_us, _) = times(&mut plain, scalars)?;
     let (_, probe_us) = times(&mut with_chains(bases, config, PROBE_STEPS)?, scalars)?;
+    let us_per_step = probe_us.max(1e-3) / f64::from(PROBE_STEPS);
     let wanted_us = whole_us * percent / 100.0;
-    let steps = (f64::from(PROBE_STEPS) * wanted_us / probe_us.max(1e-3)).ceil().clamp(1.0, 1e8);
-    with_chains(bases, config, steps as u32)
+    let mut steps = wanted_us / us_per_step;
+    // Time in which the device would idle takes some of it without a trace.
+    for _ in 0..ROUNDS {
+        let mut slow = with_chains(bases, config, steps.ceil().clamp(1.0, 1e8) as u32)?;
+        let gained_us = times(&mut slow, scalars)?.0 - whole_us;
+        if (gained_us - wanted_us).abs() < 0.05 * wanted_us {
+            return Ok(slow);
+        }
+        steps = (steps + (wanted_us - gained_us) / us_per_step).max(1.0);
+    }
+    with_chains(bases, config, steps.ceil().clamp(1.0, 1e8) as u32)
 }
 
-/// Time of a warm run, and of the planted operations in it.
+/// Time of a warm run, and of the planted operations in it: medians of some runs.
 fn times<G: MsmGroup>(msm: &mut Msm<G, Fr>, scalars: &[Fr]) -> Result<(f64, f64), Failure> {
     msm.enable_timing()?;
     msm.run(scalars)?;
-    msm.run(scalars)?;
-    let (schedule, trace) = (msm.schedule().expect("there are points"), msm.trace().expect("it has run"));
-    let planted = schedule.ops.iter().zip(&trace.spans).filter(|(op, _)| op.name == NAME);
-    let planted_us = planted.map(|(_, span)| span.end_us - span.start_us).sum();
-    Ok((Timeline::new(schedule, &trace.spans).makespan_us, planted_us))
+    let (mut whole, mut planted) = (Vec::new(), Vec::new());
+    for _ in 0..TIMED_RUNS {
+        msm.run(scalars)?;
+        let (schedule, trace) = (msm.schedule(), msm.trace());
+        let (schedule, trace) = (schedule.expect("there are points"), trace.expect("it has run"));
+        whole.push(Timeline::new(schedule, &trace.spans).makespan_us);
+        let ours = schedule.ops.iter().zip(&trace.spans).filter(|(op, _)| op.name == NAME);
+        planted.push(ours.map(|(_, span)| span.end_us - span.start_us).sum());
+    }
+    let median = |times: &[f64]| median(times).expect("there were runs");
+    Ok((median(&whole), median(&planted)))
 }
 
 fn with_chains<G: MsmGroup>(bases: &Bases<G>, config: &MsmConfig, steps: u32) -> Result<Msm<G, Fr>, Failure> {

@@ -4,7 +4,7 @@ use crate::bench::gate::Baseline;
 use crate::bench::record::{RecordError, Run};
 use crate::commands::gate::{file_name, read_run};
 use crate::error::{Failure, Judgement};
-use crate::page::{Sources, TimelineEntry, TimelineFile, page};
+use crate::page::{Sources, TimelineEntry, TimelineFile, page, timeline_picture};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,9 @@ pub struct ReportArgs {
     /// Second runs of what the last run found slower
     #[arg(long, value_name = "RUN", num_args = 1..)]
     pub rerun: Vec<String>,
+    /// Writes the timelines alone as an SVG picture too
+    #[arg(long, value_name = "FILE", requires = "timeline")]
+    pub picture: Option<PathBuf>,
     /// The page
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     pub out: PathBuf,
@@ -43,6 +46,12 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<Judgement, Failure>
     for path in &args.timeline {
         timelines.extend(read_timelines(path)?.entries);
     }
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text).map_err(|source| Failure::Write { path: path.into(), source })
+    };
+    if let Some(path) = &args.picture {
+        write(path, timeline_picture(&timelines))?;
+    }
     let last = runs.last().ok_or_else(|| Failure::Usage("a page is about a run".into()))?;
     let found = args.baselines.join(file_name(&last.machine.gpu));
     let baseline = match &args.baseline {
@@ -51,8 +60,7 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<Judgement, Failure>
         None => None,
     };
     let sources = Sources { runs: &runs, timelines: &timelines, baseline: baseline.as_ref(), again: &again };
-    std::fs::write(&args.out, page(&sources))
-        .map_err(|source| Failure::Write { path: args.out.clone(), source })?;
+    write(&args.out, page(&sources))?;
     writeln!(out, "{}", args.out.display()).map_err(Failure::output)?;
     Ok(Judgement::Good)
 }

@@ -2,7 +2,7 @@
 
 use crate::bench::stats::Interval;
 use crate::lanes::{BarKind, Lane, idle_gaps};
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 /// Width of a chart in its own units, which are pixels where the page is wide enough.
 const WIDTH: f64 = 560.0;
@@ -60,19 +60,64 @@ pub(super) fn bars(rows: &[TimeBar]) -> Markup {
     }
 }
 
+/// Units below the lanes of a timeline, for its scale.
+const SCALE_HEIGHT: f64 = 22.0;
+/// Height of a lane.
+const LANE_HEIGHT: f64 = 24.0;
+/// Height of a caption in a picture.
+const CAPTION_HEIGHT: f64 = 26.0;
+
+/// Lanes that have something to show.
+fn shown_lanes(lanes: &[Lane]) -> Vec<&Lane> {
+    lanes.iter().filter(|lane| lane.bars.iter().any(|bar| bar.kind != BarKind::Call)).collect()
+}
+
+fn timeline_height(lanes: &[Lane]) -> f64 {
+    (shown_lanes(lanes).len() + 1) as f64 * LANE_HEIGHT + SCALE_HEIGHT
+}
+
+/// Timelines with captions below each other, as a file of its own.
+pub(super) fn picture(parts: &[(&str, &[Lane])], style: &str) -> Markup {
+    let ends =
+        parts.iter().flat_map(|(_, lanes)| lanes.iter()).flat_map(|lane| &lane.bars).map(|bar| bar.end_us);
+    let longest_us = ends.fold(0.0, f64::max);
+    let heights: Vec<f64> =
+        parts.iter().map(|(_, lanes)| CAPTION_HEIGHT + timeline_height(lanes) + 8.0).collect();
+    let height: f64 = heights.iter().sum();
+    let tops = heights.iter().scan(0.0, |next, height| {
+        let top = *next;
+        *next += height;
+        Some(top)
+    });
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDE} {height}")) width=(px(WIDE)) height=(px(height)) font-family="system-ui, DejaVu Sans, sans-serif" font-size="12" {
+            style { (PreEscaped(style)) }
+            rect x="0" y="0" width=(px(WIDE)) height=(px(height)) style="fill:var(--page)" {}
+            @for ((caption, lanes), top) in parts.iter().zip(tops) {
+                text x="6" y=(px(top + 18.0)) font-weight="600" font-size="13" { (caption) }
+                g transform=(format!("translate(0 {})", px(top + CAPTION_HEIGHT))) { (timeline_marks(lanes, longest_us)) }
+            }
+        }
+    }
+}
+
 /// Lanes over time; calls are left out, gaps of the device have a lane of their own.
 pub(super) fn timeline(lanes: &[Lane], longest_us: f64) -> Markup {
-    let (lane_height, left) = (24.0, 120.0);
+    html! {
+        svg viewBox=(format!("0 0 {WIDE} {}", timeline_height(lanes))) role="img" { (timeline_marks(lanes, longest_us)) }
+    }
+}
+
+fn timeline_marks(lanes: &[Lane], longest_us: f64) -> Markup {
+    let (lane_height, left) = (LANE_HEIGHT, 120.0);
     let scale = |us: f64| left + us / longest_us.max(f64::MIN_POSITIVE) * (WIDE - left - 12.0);
     let is_shown = |kind: BarKind| kind != BarKind::Call;
-    let shown: Vec<&Lane> =
-        lanes.iter().filter(|lane| lane.bars.iter().any(|bar| is_shown(bar.kind))).collect();
+    let shown = shown_lanes(lanes);
     let gaps = idle_gaps(lanes);
     let idle_us: f64 = gaps.iter().map(|(start, end)| end - start).sum();
     let bottom = (shown.len() + 1) as f64 * lane_height;
     html! {
-        svg viewBox=(format!("0 0 {WIDE} {}", bottom + 22.0)) role="img" {
-            @for (index, lane) in shown.iter().enumerate() {
+        @for (index, lane) in shown.iter().enumerate() {
                 @let y = index as f64 * lane_height;
                 text x=(px(left - 8.0)) y=(px(y + 15.0)) text-anchor="end" { (lane.name) }
                 rect.lane x=(px(left)) y=(px(y + 2.0)) width=(px(WIDE - left - 12.0)) height=(px(lane_height - 4.0)) {}
@@ -97,7 +142,6 @@ pub(super) fn timeline(lanes: &[Lane], longest_us: f64) -> Markup {
             text.quiet x=(px(left)) y=(px(bottom + 15.0)) { "0" }
             text.quiet x=(px(WIDE - 12.0)) y=(px(bottom + 15.0)) text-anchor="end" { (time_text(longest_us)) }
             text x=(px((WIDE + left) / 2.0)) y=(px(bottom + 15.0)) text-anchor="middle" { "idle " (time_text(idle_us)) " in all" }
-        }
     }
 }
 

@@ -14,7 +14,8 @@ use charts::{CurveChart, StripRow, TimeBar, time_text};
 use facts::Headline;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Styles of the page.
+/// Styles of charts, and of the page around them.
+const COLOURS: &str = include_str!("colours.css");
 const STYLE: &str = include_str!("style.css");
 
 /// What a page is made of.
@@ -73,12 +74,24 @@ pub fn page(sources: &Sources<'_>) -> String {
                 title { (title) }
                 // Without it a browser asks the server for one.
                 link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(COLOURS)) (PreEscaped(STYLE)) }
             }
             body { (body) }
         }
     };
     whole.into_string()
+}
+
+/// Timelines below each other as one SVG file, for a text that can hold a picture; the same that the page draws.
+pub fn timeline_picture(entries: &[TimelineEntry]) -> String {
+    let shown = facts::shown_timelines(entries);
+    let captions: Vec<String> = shown.iter().map(|entry| entry.caption()).collect();
+    let parts: Vec<_> = captions
+        .iter()
+        .zip(&shown)
+        .map(|(caption, entry)| (caption.as_str(), entry.lanes.as_slice()))
+        .collect();
+    charts::picture(&parts, COLOURS).into_string()
 }
 
 /// Every strategy at every size, with what the GPU idles.
@@ -445,6 +458,15 @@ mod tests {
         ] {
             assert!(page.contains(word), "{word}");
         }
+    }
+
+    #[test]
+    fn a_picture_stands_alone() {
+        let picture = timeline_picture(&[entry(Strategy::Deferred { buffers: 2 }), entry(Strategy::Hard)]);
+        assert!(picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{picture}");
+        let (hard, deferred) = (picture.find(">hard: G1 of 2^20"), picture.find(">deferred:2: G1 of 2^20"));
+        assert!(hard.is_some() && hard < deferred, "{picture}");
+        assert_nested(&picture);
     }
 
     #[test]
