@@ -1,8 +1,8 @@
 //! `cargo bench`: all groups of benchmarks, on the first CUDA device, or on the simulated device's virtual clock where there
 //! is none; ids say which (`sim/...`).
 //!
-//! Options are criterion's: a part of an id to run only what has it, `--save-baseline NAME`, `--baseline NAME`; `--quick` takes
-//! smoke sizes too. `harness bench` runs the same without cargo, and writes the run as a file.
+//! Options are criterion's: a part of an id to run only what has it, `--save-baseline NAME`, `--baseline NAME`; `--quick`
+//! takes smoke sizes too. `harness bench` runs the same without cargo, and writes the run as a file.
 
 use harness::bench::cases::{Cases, Scale};
 use harness::bench::{Group, Session, Settings};

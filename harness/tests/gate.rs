@@ -173,7 +173,8 @@ fn b124_fewer_than_three_runs_make_no_baseline() {
 #[test]
 fn b125_text_is_not_read_for_numbers() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let log = "sync/hard  time: [18.1 ms 18.2 ms 18.3 ms]\n  change: [-0.21% +0.03% +0.24%] (p = 0.8)\nPerformance has regressed.\n";
+    let log = "sync/hard  time: [18.1 ms 18.2 ms 18.3 ms]\n  change: [-0.21% +0.03% +0.24%] (p = 0.8)\n\
+               Performance has regressed.\n";
     let (file, baseline) = (directory.path().join("bench.log"), directory.path().join("baseline.json"));
     std::fs::write(&file, log).expect("a file");
     std::fs::write(&baseline, serde_json::to_string(&usual()).expect("JSON")).expect("a file");

@@ -1,7 +1,7 @@
 //! The device beside arkworks and blst on this host's processor: the same problem, in turn, in rounds.
 //!
-//! All of them take the problem as they like it best: bases and scalars in their own form, made before the clock starts. What
-//! the machine does meanwhile meets all of them alike, since they take turns.
+//! All of them take the problem as they like it best: bases and scalars in their own form, made before the clock starts.
+//! What the machine does meanwhile meets all of them alike, since they take turns.
 
 use super::inputs::Inputs;
 use super::proof::{Ours, problem};

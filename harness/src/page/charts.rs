@@ -44,8 +44,9 @@ pub(super) fn bars(rows: &[TimeBar]) -> Markup {
             @for (index, row) in rows.iter().enumerate() {
                 @let y = index as f64 * row_height;
                 @let (whole, idle) = (scale(row.total_us), scale(row.idle_us.min(row.total_us)));
-                text x=(px(left - 8.0)) y=(px(y + 16.0)) text-anchor="end" font-weight=[row.is_best.then_some("700")] { (row.label) }
-                rect class=(if row.is_best { "best" } else { "bar" }) x=(px(left)) y=(px(y + 4.0)) width=(px(whole)) height="17" {}
+                @let (weight, class) = if row.is_best { ("700", "best") } else { ("400", "bar") };
+                text x=(px(left - 8.0)) y=(px(y + 16.0)) text-anchor="end" font-weight=(weight) { (row.label) }
+                rect class=(class) x=(px(left)) y=(px(y + 4.0)) width=(px(whole)) height="17" {}
                 @for step in 0..(idle / 5.0).ceil() as u32 {
                     @let x = left + whole - idle + 5.0 * f64::from(step);
                     @let across = (left + whole - x).min(5.0);
@@ -90,7 +91,8 @@ pub(super) fn picture(parts: &[(&str, &[Lane])], style: &str) -> Markup {
         Some(top)
     });
     html! {
-        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDE} {height}")) width=(px(WIDE)) height=(px(height)) font-family="system-ui, DejaVu Sans, sans-serif" font-size="12" {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDE} {height}"))
+            width=(px(WIDE)) height=(px(height)) font-family="system-ui, DejaVu Sans, sans-serif" font-size="12" {
             style { (PreEscaped(style)) }
             rect x="0" y="0" width=(px(WIDE)) height=(px(height)) style="fill:var(--page)" {}
             @for ((caption, lanes), top) in parts.iter().zip(tops) {
@@ -123,7 +125,8 @@ fn timeline_marks(lanes: &[Lane], longest_us: f64) -> Markup {
                 rect.lane x=(px(left)) y=(px(y + 2.0)) width=(px(WIDE - left - 12.0)) height=(px(lane_height - 4.0)) {}
                 @for bar in lane.bars.iter().filter(|bar| is_shown(bar.kind)) {
                     @let (x, end) = (scale(bar.start_us), scale(bar.end_us));
-                    rect class=(class(bar.kind)) x=(px(x)) y=(px(y + 3.0)) width=(px((end - x).max(0.4))) height=(px(lane_height - 6.0)) {
+                    @let width = px((end - x).max(0.4));
+                    rect class=(class(bar.kind)) x=(px(x)) y=(px(y + 3.0)) width=(width) height=(px(lane_height - 6.0)) {
                         title { (bar_title(bar.name.as_str(), bar.batch, bar.end_us - bar.start_us)) }
                     }
                 }
@@ -136,12 +139,15 @@ fn timeline_marks(lanes: &[Lane], longest_us: f64) -> Markup {
                     title { "idle for " (time_text(end - start)) }
                 }
                 @if wide > 58.0 {
-                    text x=(px(x + wide / 2.0)) y=(px(y + 15.0)) text-anchor="middle" font-size="11" style="fill:var(--page)" { (time_text(end - start)) }
+                    text x=(px(x + wide / 2.0)) y=(px(y + 15.0)) text-anchor="middle" font-size="11"
+                        style="fill:var(--page)" { (time_text(end - start)) }
                 }
             }
             text.quiet x=(px(left)) y=(px(bottom + 15.0)) { "0" }
             text.quiet x=(px(WIDE - 12.0)) y=(px(bottom + 15.0)) text-anchor="end" { (time_text(longest_us)) }
-            text x=(px((WIDE + left) / 2.0)) y=(px(bottom + 15.0)) text-anchor="middle" { "idle " (time_text(idle_us)) " in all" }
+            text x=(px((WIDE + left) / 2.0)) y=(px(bottom + 15.0)) text-anchor="middle" {
+                "idle " (time_text(idle_us)) " in all"
+            }
     }
 }
 
@@ -207,7 +213,7 @@ pub(super) fn curves(chart: &CurveChart) -> Markup {
             }
             @for (index, series) in chart.series.iter().enumerate() {
                 @let class = series_class(index, series.is_floor);
-                @let path = series.points.iter().map(|point| format!("{},{}", px(x(point.0)), px(y(point.1)))).collect::<Vec<_>>().join(" ");
+                @let path = path(series, x, y);
                 g class=(class) {
                     polyline.curve points=(path) {}
                     @if !series.is_floor {
@@ -228,6 +234,12 @@ pub(super) fn curves(chart: &CurveChart) -> Markup {
             }
         }
     }
+}
+
+/// A line's points as SVG takes them.
+fn path(series: &Series, x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) -> String {
+    let points = series.points.iter().map(|point| format!("{},{}", px(x(point.0)), px(y(point.1))));
+    points.collect::<Vec<_>>().join(" ")
 }
 
 fn series_class(index: usize, is_floor: bool) -> String {
@@ -281,7 +293,8 @@ pub(super) fn strips(rows: &[StripRow<'_>]) -> Markup {
                 @let y = index as f64 * row_height + 13.0;
                 text x=(px(left - 8.0)) y=(px(y + 4.0)) text-anchor="end" { (row.label) }
                 line.grid-line x1=(px(left)) y1=(px(y)) x2=(px(WIDE - right)) y2=(px(y)) {}
-                rect.interval x=(px(x(row.interval_us.low))) y=(px(y - 9.0)) width=(px((x(row.interval_us.high) - x(row.interval_us.low)).max(1.0))) height="18" {}
+                @let (from, to) = (x(row.interval_us.low), x(row.interval_us.high));
+                rect.interval x=(px(from)) y=(px(y - 9.0)) width=(px((to - from).max(1.0))) height="18" {}
                 @for sample in row.samples_us { circle.sample cx=(px(x(*sample))) cy=(px(y)) r="4" {} }
                 line.median x1=(px(x(row.median_us))) y1=(px(y - 9.0)) x2=(px(x(row.median_us))) y2=(px(y + 9.0)) {}
                 text x=(px(WIDE - right + 8.0)) y=(px(y + 4.0)) { (time_text(row.median_us)) }
@@ -310,7 +323,9 @@ pub(super) fn history(labels: &[String], series: &[Series]) -> Markup {
         svg viewBox=(format!("0 0 {WIDE} {height}")) role="img" {
             @for share in [low, 1.0, high] {
                 line.grid-line x1=(px(left)) y1=(px(y(share))) x2=(px(WIDE - right)) y2=(px(y(share))) {}
-                text.quiet x=(px(left - 6.0)) y=(px(y(share) + 4.0)) text-anchor="end" { (format!("{:.0} %", 100.0 * share)) }
+                text.quiet x=(px(left - 6.0)) y=(px(y(share) + 4.0)) text-anchor="end" {
+                    (format!("{:.0} %", 100.0 * share))
+                }
             }
             @for (index, label) in labels.iter().enumerate() {
                 @if index == 0 || index + 1 == labels.len() || labels.len() <= 8 {
@@ -319,7 +334,7 @@ pub(super) fn history(labels: &[String], series: &[Series]) -> Markup {
                 }
             }
             @for (index, series) in series.iter().enumerate() {
-                @let path = series.points.iter().map(|point| format!("{},{}", px(x(point.0)), px(y(point.1)))).collect::<Vec<_>>().join(" ");
+                @let path = path(series, x, y);
                 g class=(series_class(index, false)) {
                     polyline.curve points=(path) {}
                     @for point in &series.points { circle.dot cx=(px(x(point.0))) cy=(px(y(point.1))) r="3" {} }

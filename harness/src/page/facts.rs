@@ -157,7 +157,8 @@ pub(super) fn fastest(headline: Option<&Headline<'_>>) -> Markup {
         "Fastest strategy: " b { (strategy_label(best)) } ", " (time_text(best.median_us)) " for " (headline.name())
         (is_virtual(best))
         @if let Some(hard) = hard.filter(|hard| hard.id != best.id) {
-            "; hard takes " (time_text(hard.median_us)) ", " b { (format!("{:.0} % longer", 100.0 * (hard.median_us / best.median_us - 1.0))) }
+            @let longer = 100.0 * (hard.median_us / best.median_us - 1.0);
+            "; hard takes " (time_text(hard.median_us)) ", " b { (format!("{longer:.0} % longer")) }
         }
         "."
     }
@@ -184,7 +185,8 @@ pub(super) fn where_it_waits(timelines: &[TimelineEntry], headline: Option<&Head
     html! {
         @match worst {
             Some((found, idle_us)) => {
-                "The GPU waits longest under " b { (strategy_label(found)) } ": " (time_text(idle_us)) " of " (time_text(found.median_us)) "."
+                "The GPU waits longest under " b { (strategy_label(found)) } ": "
+                (time_text(idle_us)) " of " (time_text(found.median_us)) "."
             }
             None => { "Where the GPU waits: there is no timeline." }
         }
@@ -228,17 +230,24 @@ pub(super) fn slower(report: Option<&GateReport>) -> Markup {
     html! {
         @match (report.outcome, worst) {
             (Outcome::Regression, Some(row)) => {
-                span.bad { "Slower than the baseline: yes, " (of(Verdict::Regression).count()) " of " (compared) " benchmarks by more than " (threshold) }
+                span.bad {
+                    "Slower than the baseline: yes, " (of(Verdict::Regression).count()) " of " (compared)
+                    " benchmarks by more than " (threshold)
+                }
                 ", most of all " code { (row.id) } " (" (change(row)) ")."
             }
             (Outcome::Inconclusive, Some(row)) => {
-                span.bad { "Slower than the baseline: it seems so" } ", and has not been run a second time: " code { (row.id) } " (" (change(row)) ")."
+                span.bad { "Slower than the baseline: it seems so" } ", and has not been run a second time: "
+                code { (row.id) } " (" (change(row)) ")."
             }
             (Outcome::Ok, _) => {
                 "Slower than the baseline: " b { "no" } ", none of " (compared) " benchmarks by more than " (threshold)
                 "; " (of(Verdict::Faster).count()) " faster."
             }
-            _ => { "Slower than the baseline: " (report.outcome) ". " (report.reasons.first().map(String::as_str).unwrap_or_default()) }
+            _ => {
+                "Slower than the baseline: " (report.outcome) ". "
+                (report.reasons.first().map(String::as_str).unwrap_or_default())
+            }
         }
     }
 }

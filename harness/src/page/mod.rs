@@ -100,7 +100,10 @@ fn strategies(run: &Run, headline: &Headline<'_>) -> Markup {
     html! {
         section {
             h2 { "Strategies side by side" }
-            p { "Time from the first operation to the last, median; the hatched part is time without a kernel. " (headline.scalars()) " scalars from the host, bases resident." }
+            p {
+                "Time from the first operation to the last, median; the hatched part is time without a kernel. "
+                (headline.scalars()) " scalars from the host, bases resident."
+            }
             div.grid {
                 @for (name, rows) in &groups {
                     @let fastest = rows.iter().map(|found| found.median_us).fold(f64::INFINITY, f64::min);
@@ -142,7 +145,12 @@ fn sizes(run: &Run) -> Markup {
         @if !charts.is_empty() {
             section {
                 h2 { "Time against size" }
-                p { "Both axes are logarithmic. GPU is the time of the device, from its first operation to its last; wall is from call to result. The dashed floor is the work that the schedule's kernels declare, at the full rates of the device's profile: no schedule of the same work is faster. Peers run on this host's processor, in turn with the device." }
+                p {
+                    "Both axes are logarithmic. GPU is the time of the device, from its first operation to its last; "
+                    "wall is from call to result. The dashed floor is the work that the schedule's kernels declare, "
+                    "at the full rates of the device's profile: no schedule of the same work is faster. "
+                    "Peers run on this host's processor, in turn with the device."
+                }
                 div.grid {
                     @for chart in &charts { figure { figcaption { (chart.title) } (charts::curves(chart)) } }
                 }
@@ -190,6 +198,22 @@ fn history(sources: &Sources<'_>, headline: Option<&Headline<'_>>) -> Markup {
     }
 }
 
+/// Heads of a table's columns; those of numbers begin with a #.
+fn head(columns: &[&str]) -> Markup {
+    html! {
+        thead {
+            tr {
+                @for column in columns {
+                    @match column.strip_prefix('#') {
+                        Some(number) => th.number { (number) },
+                        None => th { (column) },
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// What the gate says.
 fn comparison(report: &GateReport) -> Markup {
     let told: Vec<_> =
@@ -201,14 +225,16 @@ fn comparison(report: &GateReport) -> Markup {
             p.where { "Baseline: " (report.baseline.as_deref().unwrap_or("none")) }
             @if !told.is_empty() {
                 table {
-                    thead { tr { th { "benchmark" } th.number { "baseline" } th.number { "this run" } th.number { "change" } th { "" } } }
+                    (head(&["benchmark", "#baseline", "#this run", "#change", ""]))
                     tbody {
                         @for row in told {
                             tr {
                                 td { code { (row.id) } }
                                 td.number { (row.baseline_us.map(time_text).unwrap_or_default()) }
                                 td.number { (row.head_us.map(time_text).unwrap_or_default()) }
-                                td.number { (row.change.map(|change| format!("{:+.1} %", 100.0 * change.estimate)).unwrap_or_default()) }
+                                td.number {
+                                    @if let Some(change) = row.change { (format!("{:+.1} %", 100.0 * change.estimate)) }
+                                }
                                 td { (row.verdict.word()) }
                             }
                         }
@@ -237,7 +263,7 @@ fn proofs_and_peers(run: &Run) -> Markup {
                 div.grid {
                     @if !proofs.is_empty() {
                         table {
-                            thead { tr { th { "benchmark" } th.number { "median" } th.number { "wall" } th.number { "rate" } } }
+                            (head(&["benchmark", "#median", "#wall", "#rate"]))
                             tbody {
                                 @for found in proofs {
                                     tr {
@@ -252,7 +278,7 @@ fn proofs_and_peers(run: &Run) -> Markup {
                     }
                     @if !run.ratios.is_empty() {
                         table {
-                            thead { tr { th { "on this machine" } th { "who" } th.number { "times as long" } th.number { "interval" } } }
+                            (head(&["on this machine", "who", "#times as long", "#interval"]))
                             tbody {
                                 @for ratio in &run.ratios {
                                     tr {
@@ -277,7 +303,7 @@ fn conditions(sources: &Sources<'_>) -> Markup {
         section {
             h2 { "Runs" }
             table {
-                thead { tr { th { "date" } th { "commit" } th { "seed" } th { "machine" } th.number { "benchmarks" } th.number { "skipped" } } }
+                (head(&["date", "commit", "seed", "machine", "#benchmarks", "#skipped"]))
                 tbody {
                     @for run in sources.runs {
                         tr {

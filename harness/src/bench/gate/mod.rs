@@ -66,8 +66,8 @@ impl Outcome {
         }
     }
 
-    /// Of two outcomes the one that the exit code has to tell: a comparison that is not whole says nothing about speed, and a
-    /// regression that was found is one whatever else could not be said.
+    /// Of two outcomes the one that the exit code has to tell: a comparison that is not whole says nothing about speed,
+    /// and a regression that was found is one whatever else could not be said.
     fn or(self, other: Self) -> Self {
         let rank = |outcome| match outcome {
             Self::Ok => 0,

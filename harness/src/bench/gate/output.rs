@@ -19,7 +19,8 @@ pub fn markdown(report: &GateReport) -> String {
     let count = |verdict| report.rows.iter().filter(|row| row.verdict == verdict).count();
     let _ = writeln!(
         text,
-        "{} benchmarks: {} slower in every run, {} slower once, {} faster, {} within the threshold of {:.0} %, {} noise, {} new.\n",
+        "{} benchmarks: {} slower in every run, {} slower once, {} faster, {} within the threshold of {:.0} %, {} noise, \
+         {} new.\n",
         report.rows.len(),
         count(Verdict::Regression),
         count(Verdict::Suspected) + count(Verdict::NotConfirmed),
