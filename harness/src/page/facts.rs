@@ -341,7 +341,11 @@ fn curve_chart(run: &Run, what: &str, group: Option<&str>, title: &str) -> Optio
 }
 
 /// Moments and lines of the history: earlier baselines, the baseline, the runs.
-pub(super) fn history(sources: &Sources<'_>, headline: Option<&Headline<'_>>) -> (Vec<String>, Vec<Series>) {
+pub(super) fn history(
+    sources: &Sources<'_>,
+    headline: Option<&Headline<'_>>,
+    report: Option<&GateReport>,
+) -> (Vec<String>, Vec<Series>) {
     let mut moments: Vec<(String, BTreeMap<&str, f64>)> = Vec::new();
     let day = |date: &str| date.split('T').next().unwrap_or_default().to_string();
     if let Some(baseline) = sources.baseline {
@@ -356,9 +360,17 @@ pub(super) fn history(sources: &Sources<'_>, headline: Option<&Headline<'_>>) ->
         let medians = run.measurements.iter().map(|found| (found.id.as_str(), found.median_us)).collect();
         moments.push((day(&run.date), medians));
     }
-    let ids = headline.into_iter().flat_map(|headline| &headline.rows).map(|found| found.id.as_str());
+    // What is slower comes first, then what the page begins with.
+    let is_slower = |verdict| matches!(verdict, Verdict::Regression | Verdict::Suspected);
+    let slower = report.into_iter().flat_map(|report| &report.rows).filter(|row| is_slower(row.verdict));
+    let mut ids: Vec<&str> = slower.map(|row| row.id.as_str()).take(HISTORY_MAX / 2).collect();
+    for found in headline.into_iter().flat_map(|headline| &headline.rows) {
+        if !ids.contains(&found.id.as_str()) {
+            ids.push(&found.id);
+        }
+    }
     let mut series = Vec::new();
-    for id in ids.take(HISTORY_MAX) {
+    for id in ids.into_iter().take(HISTORY_MAX) {
         let times = moments
             .iter()
             .enumerate()

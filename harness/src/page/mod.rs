@@ -59,7 +59,7 @@ pub fn page(sources: &Sources<'_>) -> String {
         @if !sources.timelines.is_empty() { (timelines(sources.timelines)) }
         (sizes(run))
         @if let Some(headline) = &headline { (distributions(headline)) }
-        (history(sources, headline.as_ref()))
+        (history(sources, headline.as_ref(), report.as_ref()))
         @if let Some(report) = &report { (comparison(report)) }
         (proofs_and_peers(run))
         (conditions(sources))
@@ -183,8 +183,8 @@ fn distributions(headline: &Headline<'_>) -> Markup {
 }
 
 /// The same benchmarks over earlier baselines, this one, and the runs.
-fn history(sources: &Sources<'_>, headline: Option<&Headline<'_>>) -> Markup {
-    let (labels, series) = facts::history(sources, headline);
+fn history(sources: &Sources<'_>, headline: Option<&Headline<'_>>, report: Option<&GateReport>) -> Markup {
+    let (labels, series) = facts::history(sources, headline, report);
     html! {
         @if labels.len() > 1 && !series.is_empty() {
             section {

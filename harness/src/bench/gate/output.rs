@@ -7,7 +7,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Markdown: what happened, why, and a table of everything that is not noise.
+/// Markdown: what happened, why, and a table of everything that is more than the threshold.
 pub fn markdown(report: &GateReport) -> String {
     let mut text = format!("## Benchmarks: {}\n\n", report.outcome);
     for reason in &report.reasons {
@@ -36,8 +36,11 @@ pub fn markdown(report: &GateReport) -> String {
     if let Some(baseline) = &report.baseline {
         let _ = writeln!(text, "Baseline: {baseline}\n");
     }
-    let shown: Vec<&Row> =
-        report.rows.iter().filter(|row| !matches!(row.verdict, Verdict::Noise | Verdict::New)).collect();
+    let shown: Vec<&Row> = report
+        .rows
+        .iter()
+        .filter(|row| !matches!(row.verdict, Verdict::Noise | Verdict::Small | Verdict::New))
+        .collect();
     if !shown.is_empty() {
         text += "| benchmark | baseline, ms | this run, ms | change | interval | again | |\n";
         text += "|---|---:|---:|---:|---|---|---|\n";
