@@ -40,7 +40,7 @@ fn products<F: Field>(x: F, y: F, steps: u32) -> (F, F) {
 /// Operands of a chain on the device, and the one launch.
 struct Chain<F: Pod> {
     workspace: Workspace,
-    bindings: Bindings,
+    bindings: Bindings<'static>,
     x: DeviceBuf<F>,
     y: DeviceBuf<F>,
 }

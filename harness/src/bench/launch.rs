@@ -33,7 +33,7 @@ pub enum Waiting {
 /// So many squarings of the same values, one launch each.
 pub struct Launches {
     workspace: Workspace,
-    bindings: Bindings,
+    bindings: Bindings<'static>,
     values: DeviceBuf<Fq>,
 }
 

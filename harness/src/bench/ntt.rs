@@ -36,7 +36,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), Failure> {
 /// A polynomial on the device, and what transforms it.
 pub(super) struct OnDevice {
     pub(super) workspace: Workspace,
-    bindings: Bindings,
+    bindings: Bindings<'static>,
     data: DeviceBuf<Fr>,
 }
 
