@@ -13,7 +13,8 @@ cp "${CARGO_TARGET_DIR:-target}/release/harness" "$out/harness"
 shift
 selection=("$@")
 (($#)) || selection=(-p gpu-core --test cuda_device --test cuda_compile --test cuda_cache --test cuda_driver)
-cargo test --no-run --message-format=json "${selection[@]}" |
+# The programs that tests start are built too, and are no tests.
+cargo test --no-run --message-format=json "${selection[@]}" | grep '"test":true' |
   sed -n 's/.*"name":"\([^"]*\)".*"executable":"\([^"]*\)".*/\1 \2/p' |
   while read -r name path; do
     cp "$path" "$out/tests/$name"

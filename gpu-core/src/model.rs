@@ -187,6 +187,14 @@ impl Span {
 /// # Panics
 /// On a schedule that [`check`](crate::check::check) calls malformed.
 pub fn estimate(schedule: &Schedule, profile: &Profile) -> Vec<Span> {
+    estimate_with_calls(schedule, profile).0
+}
+
+/// As [`estimate`], and when the host was at each operation: queued it, performed it, or waited in it.
+///
+/// # Panics
+/// As [`estimate`].
+pub fn estimate_with_calls(schedule: &Schedule, profile: &Profile) -> (Vec<Span>, Vec<Span>) {
     let mut model = Model::new(schedule, profile);
     while let Some(step) = model.next() {
         match step {
@@ -196,7 +204,7 @@ pub fn estimate(schedule: &Schedule, profile: &Profile) -> Vec<Span> {
     }
     let is_done = model.hosts.iter().all(|host| host.ops.is_empty());
     assert!(is_done, "every wait is for what can be issued before it");
-    model.spans
+    (model.spans, model.calls)
 }
 
 /// What happens next.
@@ -247,6 +255,7 @@ struct Model<'a> {
     awaited: Vec<Option<usize>>,
     is_done: Vec<bool>,
     spans: Vec<Span>,
+    calls: Vec<Span>,
 }
 
 impl<'a> Model<'a> {
@@ -272,6 +281,7 @@ impl<'a> Model<'a> {
             awaited: issue.awaited,
             is_done: vec![false; count],
             spans: vec![Span::default(); count],
+            calls: vec![Span::default(); count],
         }
     }
 
@@ -352,6 +362,9 @@ impl<'a> Model<'a> {
             Action::Upload { .. } | Action::Download { .. } => profile.copy_issue_us,
         };
         host.now_us = go_us + cost_us;
+        let is_wait = matches!(op.action, Action::HostWait { .. } | Action::Await { .. });
+        let called_us = if is_wait { start_us } else { go_us };
+        self.calls[index] = Span { start_us: called_us, end_us: host.now_us };
         match queued_on(op) {
             Some(stream) => {
                 self.to_queue[stream].pop_front();

@@ -12,7 +12,7 @@ use crate::device::{Device, DeviceKind, Event, Stream};
 use crate::error::GpuError;
 use crate::graph::GraphRun;
 use crate::layout::{Pod, slice_of, slice_of_mut};
-use crate::model::{Span, estimate};
+use crate::model::{Span, estimate_with_calls};
 use crate::schedule::{
     Action, Arg, Buffer, BufferId, EventId, FlagId, Launch, MAIN, Op, Region, Schedule, Space, StreamId,
     ThreadId,
@@ -98,6 +98,8 @@ pub type HostSteps<'a> = dyn Fn(&Op, HostViews<'_>) -> Result<()> + Sync + 'a;
 pub struct Trace {
     /// Start and end of each operation, microseconds from the start of the run.
     pub spans: Vec<Span>,
+    /// When the host was at each operation: queued it, performed it, or waited in it. On the clock of `spans`.
+    pub calls: Vec<Span>,
     /// Whether the times are the simulated device's virtual clock, not a measurement.
     pub is_virtual: bool,
     /// Wall time of the run on the host.
@@ -243,9 +245,10 @@ impl Workspace {
     fn trace(&self, host_spans: Vec<Span>, wall_us: f64) -> Result<Trace> {
         let schedule = self.schedule();
         if let Some(profile) = &self.device.info().profile {
-            return Ok(Trace { spans: estimate(schedule, profile), is_virtual: true, wall_us });
+            let (spans, calls) = estimate_with_calls(schedule, profile);
+            return Ok(Trace { spans, calls, is_virtual: true, wall_us });
         }
-        let mut spans = host_spans;
+        let (mut spans, calls) = (host_spans.clone(), host_spans);
         if let Some((origin, _)) = self.timers.last() {
             let since = |event: &Event| self.device.backend().elapsed_us(origin.raw(), event.raw());
             for (index, op) in schedule.ops.iter().enumerate() {
@@ -257,7 +260,7 @@ impl Workspace {
                 }
             }
         }
-        Ok(Trace { spans, is_virtual: false, wall_us })
+        Ok(Trace { spans, calls, is_virtual: false, wall_us })
     }
 
     /// Where each buffer lies in this run.

@@ -1,10 +1,12 @@
 //! Why a command stops, and with which exit code.
 
+use crate::bench::record::RecordError;
 use crate::circuits::CircuitError;
 use crate::sapling::KeyError;
 use gpu_core::GpuError;
 use groth16::ProveError;
 use msm_gpu::{MsmError, PlanError};
+use ntt_gpu::NttError;
 use std::path::PathBuf;
 
 /// What `--help` says of the exit code.
@@ -63,6 +65,15 @@ pub enum Failure {
     /// A proof.
     #[error(transparent)]
     Prove(#[from] ProveError),
+    /// A transform.
+    #[error(transparent)]
+    Ntt(#[from] NttError),
+    /// A benchmark whose result or whose inputs are not what they should be: nothing is timed.
+    #[error("{0}")]
+    Wrong(String),
+    /// A file of measurements that cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// A report that could not be written.
     #[error("{}: {source}", path.display())]
     Write {
@@ -79,10 +90,11 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::Plan(_) | Self::Prove(ProveError::Plan(_)) => 2,
             // A proof that no verifier accepts is a wrong result.
-            Self::Prove(ProveError::Invalid | ProveError::Quotient) => 1,
-            Self::Gpu(error) | Self::Msm(MsmError::Gpu(error)) | Self::Prove(ProveError::Gpu(error)) => {
-                gpu_exit_code(error)
-            }
+            Self::Prove(ProveError::Invalid | ProveError::Quotient) | Self::Wrong(_) => 1,
+            Self::Gpu(error)
+            | Self::Msm(MsmError::Gpu(error))
+            | Self::Ntt(NttError::Gpu(error))
+            | Self::Prove(ProveError::Gpu(error)) => gpu_exit_code(error),
             _ => 4,
         }
     }

@@ -3,23 +3,27 @@
 //!
 //! [`oracle`] says what is right; [`sapling`] brings real proving keys, [`circuits`] what they prove,
 //! [`prove`] the proofs, [`bisect`] which part of one is wrong; [`devices`] finds what there is to run on;
-//! [`mutants`], [`faults`] and [`soak`] show that what is wrong is noticed; [`commands`] are the program's,
-//! [`report`] and [`progress`] what they show, [`error`] how they end.
+//! [`mutants`], [`faults`] and [`soak`] show that what is wrong is noticed; [`bench`] measures; [`commands`] are the
+//! program's, [`report`], [`progress`], [`lanes`], [`trace_events`] and [`page`] what they show, [`error`] how they end.
 #![deny(unsafe_code)]
 
+pub mod bench;
 pub mod bisect;
 pub mod circuits;
 pub mod commands;
 pub mod devices;
 pub mod error;
 pub mod faults;
+pub mod lanes;
 pub mod mutants;
 pub mod oracle;
+pub mod page;
 pub mod progress;
 pub mod prove;
 pub mod report;
 pub mod sapling;
 pub mod soak;
+pub mod trace_events;
 
 use msm_gpu::Strategy;
 

@@ -1,14 +1,17 @@
 //! The command-line program. Without a command it is `harness check`.
 
 use clap::{Parser, Subcommand};
+use harness::commands::bench::{self, BenchArgs};
 use harness::commands::check::{self, CheckArgs};
 use harness::commands::faults::{self, FaultsArgs};
+use harness::commands::gate::{self, GATE_EXIT_CODES, GateArgs};
 use harness::commands::mutants::{self, MutantsArgs};
 use harness::commands::prove::{self, ProveArgs};
+use harness::commands::report::{self, ReportArgs};
 use harness::commands::schedule::{self, ScheduleArgs};
 use harness::commands::soak::{self, SoakArgs};
 use harness::commands::timeline::{self, TimelineArgs};
-use harness::error::EXIT_CODES;
+use harness::error::{EXIT_CODES, Failure};
 use harness::report::wants_colour;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -48,6 +51,15 @@ enum Command {
     /// Measures strategies side by side, each beside its prediction
     #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
     Timeline(TimelineArgs),
+    /// Measures products, transforms, proofs and what they are made of, and writes a run
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Bench(BenchArgs),
+    /// Compares a run with a baseline, or makes a baseline of runs
+    #[command(after_help = GATE_EXIT_CODES, after_long_help = GATE_EXIT_CODES)]
+    Gate(GateArgs),
+    /// Writes runs, timelines and a baseline as one page for a browser
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Report(ReportArgs),
 }
 
 fn main() -> ExitCode {
@@ -67,12 +79,19 @@ fn main() -> ExitCode {
         Some(Command::Faults(args)) => faults::run(&args, out),
         Some(Command::Soak(args)) => soak::run(&args, out),
         Some(Command::Timeline(args)) => timeline::run(&args, out),
+        Some(Command::Bench(args)) => bench::run(&args, out),
+        Some(Command::Report(args)) => report::run(&args, out),
+        Some(Command::Gate(args)) => {
+            return gate::run(&args, out).map_or_else(exit_with, ExitCode::from);
+        }
     };
     match outcome {
         Ok(judgement) => ExitCode::from(judgement.exit_code()),
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            ExitCode::from(failure.exit_code())
-        }
+        Err(failure) => exit_with(failure),
     }
+}
+
+fn exit_with(failure: Failure) -> ExitCode {
+    eprintln!("error: {failure}");
+    ExitCode::from(failure.exit_code())
 }

@@ -1,6 +1,7 @@
 //! Proofs on one device, shown to verifiers and beside provers that are not ours, and taken apart into phases.
 
 use crate::circuits::{self, CircuitError, CircuitName, Problem};
+use crate::lanes::{Lane, lanes};
 use crate::oracle::random_numbers;
 use crate::sapling::{self, KeyName};
 use ark_bls12_381::{Bls12_381, Fr, G1Affine, G2Affine};
@@ -251,6 +252,9 @@ pub struct ProofRow {
     pub key_bytes: u64,
     /// Device memory of a proof that runs.
     pub run_bytes: u64,
+    /// The last run.
+    #[serde(skip)]
+    pub lanes: Vec<Lane>,
 }
 
 /// Runs after which a prover has taken all the memory that it will ever take.
@@ -391,6 +395,7 @@ pub fn prove(
         downloaded_bytes,
         key_bytes: key.device_bytes(),
         run_bytes: schedule.bytes_in(gpu_core::Space::Device),
+        lanes: lanes(schedule, &report.trace.spans, &report.trace.calls),
     })
 }
 

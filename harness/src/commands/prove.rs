@@ -7,6 +7,7 @@ use crate::error::{Failure, Judgement};
 use crate::oracle::parse_seed;
 use crate::prove::{LoadedKey, ProofRow, ProveOptions, arkworks, blinding, prove, zkcrypto};
 use crate::report::{bytes_text, new_table, write_json};
+use crate::trace_events::{Process, TraceFile};
 use comfy_table::{CellAlignment, Table};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceInfo};
@@ -61,6 +62,9 @@ pub struct ProveArgs {
     /// Writes the first proof's 192 bytes to a file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Writes the last runs for Perfetto (ui.perfetto.dev) to a file, in the Trace Event Format
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// Writes everything to a file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -124,6 +128,14 @@ pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
     };
     if let (Some(path), Some(row)) = (&args.out, rows.first()) {
         write_to(path, &from_hex(&row.proofs[0]))?;
+    }
+    if let Some(path) = &args.trace {
+        let process = |row: &ProofRow| {
+            let clock = if row.is_virtual { " (virtual clock)" } else { "" };
+            let name = format!("{} on {}, upload {}{clock}", row.circuit, row.device, row.upload);
+            Process { name, lanes: row.lanes.clone() }
+        };
+        write_json(path, &TraceFile::new(&rows.iter().map(process).collect::<Vec<_>>()))?;
     }
     if let Some(path) = &args.json {
         let report = ProveReport {

@@ -6,10 +6,12 @@
 use crate::commands::schedule::{Group, parse_profile};
 use crate::devices::DeviceChoice;
 use crate::error::{Failure, Judgement};
+use crate::lanes::{Lane, lanes, overlap_us};
 use crate::oracle::{BaseFlavour, KnownBases, ScalarFlavour, parse_seed, random_numbers};
 use crate::report::{new_table, write_json};
+use crate::trace_events::{Process, TraceFile};
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
-use gpu_core::model::{Profile, Span, Timeline, estimate};
+use gpu_core::model::{Profile, Span, Timeline, estimate_with_calls};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceInfo, Schedule};
 use msm_gpu::{Bases, Msm, MsmConfig, MsmGroup, ResultMemory, Strategy, SyncPattern};
@@ -61,7 +63,13 @@ pub struct TimelineArgs {
     /// Seed of bases and scalars
     #[arg(long, default_value = "0x74696d65", value_parser = parse_seed)]
     pub seed: u64,
-    /// Writes everything, spans included, to a file as JSON
+    /// Writes the median runs for Perfetto (ui.perfetto.dev) to a file, in the Trace Event Format
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Lays the predicted timeline beside each in that file
+    #[arg(long, requires = "trace")]
+    pub predict: bool,
+    /// Writes everything, lanes of the median runs included, to a file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
@@ -75,6 +83,8 @@ struct Entry {
     batches: u32,
     strategy: Strategy,
     graph: bool,
+    /// Strategy and graph as a user writes them.
+    pattern: String,
     result_memory: ResultMemory,
     window_bits: u32,
     scalars: String,
@@ -87,12 +97,23 @@ struct Entry {
     predicted: Timeline,
     /// Microseconds of each kind of operation in the median run, measured and predicted.
     op_us: BTreeMap<String, (f64, f64)>,
-    spans: Vec<Span>,
+    /// Time of the median run in which copies and kernels run at once.
+    overlap_us: f64,
+    /// The median run.
+    lanes: Vec<Lane>,
+    #[serde(skip)]
+    predicted_lanes: Vec<Lane>,
 }
 
 impl Entry {
-    fn pattern(&self) -> SyncPattern {
-        SyncPattern { strategy: self.strategy, graph: self.graph }
+    /// As a reader tells it from others.
+    fn title(&self) -> String {
+        let (n, batches, pattern) = (self.log_n, self.batches, &self.pattern);
+        let clock = if self.is_virtual { " (virtual clock)" } else { "" };
+        format!(
+            "{} {} 2^{n}, {batches} batches, {pattern}, {} results{clock}",
+            self.device, self.group, self.result_memory
+        )
     }
 }
 
@@ -127,6 +148,9 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> Result<Judgement, Failur
         let (harness, seed, profile) = (env!("CARGO_PKG_VERSION"), args.seed, &args.profile);
         let whole = TimelineReport { harness, seed, devices, profile, entries: &entries };
         write_json(path, &whole)?;
+    }
+    if let Some(path) = &args.trace {
+        write_json(path, &trace_file(&entries, args.predict, &args.profile.name))?;
     }
     let all_right = entries.iter().all(|entry| entry.is_right);
     Ok(if all_right { Judgement::Good } else { Judgement::Bad })
@@ -180,7 +204,8 @@ fn measure<G: MsmGroup>(
     traces.sort_by(|a, b| a.wall_us.total_cmp(&b.wall_us));
     let median = &traces[traces.len() / 2];
     let schedule = msm.schedule().expect("there are points");
-    let predicted = estimate(schedule, &args.profile);
+    let (predicted, predicted_calls) = estimate_with_calls(schedule, &args.profile);
+    let lanes = lanes(schedule, &median.spans, &median.calls);
     let plan = msm.plan();
     Ok(Entry {
         device: bases.device().info().id.clone(),
@@ -189,6 +214,7 @@ fn measure<G: MsmGroup>(
         batches: plan.batch_count,
         strategy: plan.strategy,
         graph: plan.graph,
+        pattern: plan.pattern().to_string(),
         result_memory: plan.result_memory,
         window_bits: plan.window_bits,
         scalars: args.scalars.to_string(),
@@ -199,8 +225,22 @@ fn measure<G: MsmGroup>(
         measured: Timeline::new(schedule, &median.spans),
         predicted: Timeline::new(schedule, &predicted),
         op_us: op_times(schedule, &median.spans, &predicted),
-        spans: median.spans.clone(),
+        overlap_us: overlap_us(&lanes),
+        lanes,
+        predicted_lanes: crate::lanes::lanes(schedule, &predicted, &predicted_calls),
     })
+}
+
+fn trace_file(entries: &[Entry], predict: bool, profile: &str) -> TraceFile {
+    let mut processes = Vec::new();
+    for entry in entries {
+        processes.push(Process { name: entry.title(), lanes: entry.lanes.clone() });
+        if predict {
+            let name = format!("{}, predicted for {profile}", entry.title());
+            processes.push(Process { name, lanes: entry.predicted_lanes.clone() });
+        }
+    }
+    TraceFile::new(&processes)
 }
 
 /// Time of each kind of operation: measured, predicted.
@@ -232,6 +272,7 @@ fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> st
         "predicted",
         "between batches",
         "predicted",
+        "copy beside kernel",
     ]);
     let ms = |us: f64| format!("{:.3}", us / 1e3);
     for entry in entries {
@@ -242,7 +283,7 @@ fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> st
             entry.group.into(),
             entry.log_n.to_string(),
             entry.batches.to_string(),
-            entry.pattern().to_string(),
+            entry.pattern.clone(),
             entry.result_memory.to_string(),
             if entry.is_right { "right".into() } else { "WRONG".into() },
             ms(entry.wall_us_median),
@@ -252,6 +293,7 @@ fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> st
             ms(predicted.gpu_idle_us),
             ms(measured.idle_between_batches_us) + mark,
             ms(predicted.idle_between_batches_us),
+            ms(entry.overlap_us) + mark,
         ]);
     }
     writeln!(out, "{table}")?;
@@ -262,12 +304,7 @@ fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> st
     )?;
     if args.ops {
         for entry in entries {
-            let (n, batches, pattern) = (entry.log_n, entry.batches, entry.pattern());
-            writeln!(
-                out,
-                "\n{} {} 2^{n}, {batches} batches, {pattern}, {} results, us:",
-                entry.device, entry.group, entry.result_memory
-            )?;
+            writeln!(out, "\n{}, us:", entry.title())?;
             for (name, (measured_us, predicted_us)) in &entry.op_us {
                 writeln!(out, "  {name:<28} {measured_us:>12.1} measured {predicted_us:>12.1} predicted")?;
             }
