@@ -129,8 +129,8 @@ impl Ours {
     }
 }
 
-/// Time to page-lock the assignment and to let go of it again, where the way up does so: it is no operation of the schedule, so
-/// it is done once more to be measured. The virtual clock does not know it.
+/// Time to page-lock the assignment and to let go of it again, where the way up does so: it is no operation of the
+/// schedule, so it is done once more to be measured. The virtual clock does not know it.
 fn page_lock_us(device: &Device, upload: Upload, ours: &Ours) -> Result<f64, Failure> {
     if upload != Upload::Register || device.info().kind == DeviceKind::Sim {
         return Ok(0.0);

@@ -238,11 +238,11 @@ pub enum RecordError {
         found: u32,
     },
     /// Parts that do not belong to one run.
-    #[error("parts of different runs: on {first}; on {other}")]
+    #[error("parts of different runs: {first}; {other}")]
     Parts {
-        /// Machine of one.
+        /// Machine and sizes of one.
         first: String,
-        /// Machine of another.
+        /// Machine and sizes of another.
         other: String,
     },
     /// A directory without a benchmark of criterion's.
@@ -281,6 +281,12 @@ impl Run {
         read_json(path)
     }
 
+    /// What parts of one run have in common, for a reader.
+    fn kind(&self) -> String {
+        let planted = if self.planted_percent.is_some() { ", slowed down on purpose" } else { "" };
+        format!("{}, {:?} sizes{planted}", self.machine.identity(), self.scale)
+    }
+
     /// Parts of one run, of different groups of benchmarks, as one: everything else is the last one's.
     ///
     /// # Errors
@@ -291,7 +297,7 @@ impl Run {
             if let Some(before) = whole {
                 let same = |run: &Self| (run.machine.identity(), run.scale, run.planted_percent.is_some());
                 if same(&before) != same(&part) {
-                    let (first, other) = (before.machine.line(), part.machine.line());
+                    let (first, other) = (before.kind(), part.kind());
                     return Err(RecordError::Parts { first, other });
                 }
                 part.measurements.splice(0..0, before.measurements);
