@@ -1,5 +1,5 @@
 // What a proof computes in Fr beside its transforms: the rows of the R1CS at a witness, whether they hold, and the
-// quotient's values on a coset.
+// quotient's values on a coset. A key without C has its rows multiplied in place of the check.
 //
 // A, B and C are one sparse matrix in compressed rows, one below the other: row k of matrix m is row m * constraint_count
 // + k. Their values lie in one array of three jobs of n = 2^log_n, as the transforms take them.
@@ -36,11 +36,11 @@ DEV Value warp_sum(Value sum) {
 //        factors      u32[term_count]                where its coefficient lies among the coefficients
 //        coefficients Value[coefficient_count]       Montgomery, each once
 //        z            Value[variable_count]          Montgomery; z[0 .. input_count] are the inputs, z[0] = 1
-//   out  values       Value[3][n]                    Montgomery
+//   out  values       Value[gridDim.y][n]            Montgomery
 //   pre  constraint_count + input_count <= n
 //   law  values[m][k] = sum of coefficient * z[column] over the terms of row k of matrix m, for k < constraint_count;
 //        values[0][constraint_count + i] = z[i] for i < input_count (it keeps the inputs' polynomials independent);
-//        all others are 0
+//        all others are 0. A grid of two rows of blocks leaves C out
 //   cost per term: 8 B of indices, 64 B gathered mostly from cache, one product; bound by memory latency. Circuits have
 //        a few rows of hundreds of terms: what a thread leaves of its row, its warp adds up together
 //   ref  [Gro16 sec 3.1], the inputs' rows [BCTV14 sec E.1]
@@ -96,7 +96,22 @@ groth16_check_rows(u32* __restrict__ failing, const Value* __restrict__ values, 
 }
 EXPORT_KERNEL(groth16_check_rows)
 
-// groth16_quotient: values of (a*b - c) / Z on a coset, one thread per value, in place of a's.
+// groth16_multiply_rows: products of the rows of A and B, one thread per row: what the rows of C are at an assignment that
+// satisfies the constraints, where a key has no C.
+//   out  c     Value[n]  Montgomery
+//   in   a, b  Value[n]  Montgomery
+//   law  c[i] = a[i] * b[i]
+//   cost per row: 96 B moved, one product; bound by memory
+extern "C" __global__ void __launch_bounds__(THREADS)
+groth16_multiply_rows(Value* __restrict__ c, const Value* __restrict__ a, const Value* __restrict__ b, u32 n) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  store_field(&c[i], canonical(mul(load_field(&a[i]), load_field(&b[i]))));
+}
+EXPORT_KERNEL(groth16_multiply_rows)
+
+// groth16_quotient: values of (a*b - c) / Z on a coset, one thread per value, in place of a's. 1 for 1/Z leaves the quotient
+// to the bases of a key that has it in them.
 //   io   a                Value[n]  Montgomery
 //   in   b, c             Value[n]  Montgomery, in the order of a
 //        z_inv0 .. z_inv3           1/Z on the coset, where Z = X^n - 1 is constant: Montgomery, low limb first

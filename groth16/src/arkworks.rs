@@ -27,15 +27,8 @@ const INFINITY: u8 = 0x40;
 /// # Errors
 /// [`ReadError`], naming the first fault in the order of the file.
 pub fn read_key(bytes: &[u8], compress: Compress, trust: Trust) -> Result<ProvingKey<Bls12_381>, ReadError> {
-    let validate = if trust == Trust::Checked { Validate::Yes } else { Validate::No };
-    let mut reader = Reader { bytes, offset: 0, compress, validate };
-    let vk = VerifyingKey {
-        alpha_g1: reader.point(Section::AlphaG1)?,
-        beta_g2: reader.point(Section::BetaG2)?,
-        gamma_g2: reader.point(Section::GammaG2)?,
-        delta_g2: reader.point(Section::DeltaG2)?,
-        gamma_abc_g1: reader.points(Section::GammaAbcG1)?,
-    };
+    let mut reader = Reader::new(bytes, compress, trust);
+    let vk = reader.verifying_key()?;
     Ok(ProvingKey {
         vk,
         beta_g1: reader.point(Section::BetaG1)?,
@@ -48,6 +41,14 @@ pub fn read_key(bytes: &[u8], compress: Compress, trust: Trust) -> Result<Provin
     })
 }
 
+/// Reads a verifying key: a file of its own, or the beginning of a proving key. Every point is checked.
+///
+/// # Errors
+/// As [`read_key`].
+pub fn read_verifying_key(bytes: &[u8], compress: Compress) -> Result<VerifyingKey<Bls12_381>, ReadError> {
+    Reader::new(bytes, compress, Trust::Checked).verifying_key()
+}
+
 struct Reader<'a> {
     bytes: &'a [u8],
     offset: usize,
@@ -56,6 +57,21 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8], compress: Compress, trust: Trust) -> Self {
+        let validate = if trust == Trust::Checked { Validate::Yes } else { Validate::No };
+        Self { bytes, offset: 0, compress, validate }
+    }
+
+    fn verifying_key(&mut self) -> Result<VerifyingKey<Bls12_381>, ReadError> {
+        Ok(VerifyingKey {
+            alpha_g1: self.point(Section::AlphaG1)?,
+            beta_g2: self.point(Section::BetaG2)?,
+            gamma_g2: self.point(Section::GammaG2)?,
+            delta_g2: self.point(Section::DeltaG2)?,
+            gamma_abc_g1: self.points(Section::GammaAbcG1)?,
+        })
+    }
+
     /// The next bytes, and their offset.
     fn take(&mut self, section: Section, needed: u128) -> Result<(&'a [u8], usize), ReadError> {
         let offset = self.offset;

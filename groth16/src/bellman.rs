@@ -12,7 +12,7 @@
 //! The queries are **compact**, and stay so here: bellman leaves out the identity where a variable does not occur in a
 //! polynomial, so the i-th base need not belong to the i-th variable. Who proves needs the circuit's densities as well.
 
-use ark_bls12_381::{Fq, Fq2, G1Affine, G2Affine};
+use ark_bls12_381::{Bls12_381, Fq, Fq2, G1Affine, G2Affine};
 use ark_ec::AffineRepr;
 use ark_ec::short_weierstrass::{Affine, SWCurveConfig};
 use ark_ff::{BigInt, PrimeField};
@@ -187,15 +187,7 @@ impl CompactKey {
     /// [`ReadError`], naming the first fault in the order of the file.
     pub fn read(bytes: &[u8], validation: Validation) -> Result<Self, ReadError> {
         let mut reader = Reader { bytes, offset: 0, validation };
-        let vk = VerifyingKey {
-            alpha_g1: reader.point(Section::AlphaG1)?,
-            beta_g1: reader.point(Section::BetaG1)?,
-            beta_g2: reader.point(Section::BetaG2)?,
-            gamma_g2: reader.point(Section::GammaG2)?,
-            delta_g1: reader.point(Section::DeltaG1)?,
-            delta_g2: reader.point(Section::DeltaG2)?,
-            gamma_abc_g1: reader.points(Section::GammaAbcG1)?,
-        };
+        let vk = reader.verifying_key()?;
         Ok(Self {
             vk,
             h_query: reader.points(Section::HQuery)?,
@@ -214,7 +206,40 @@ struct Reader<'a> {
     validation: Validation,
 }
 
+impl VerifyingKey {
+    /// Reads a verifying key: a file of its own, or the beginning of a proving key. Every point is checked.
+    ///
+    /// # Errors
+    /// As [`CompactKey::read`].
+    pub fn read(bytes: &[u8]) -> Result<Self, ReadError> {
+        Reader { bytes, offset: 0, validation: Validation::Subgroup }.verifying_key()
+    }
+
+    /// The same key as arkworks has it.
+    pub fn to_arkworks(&self) -> ark_groth16::VerifyingKey<Bls12_381> {
+        ark_groth16::VerifyingKey {
+            alpha_g1: self.alpha_g1,
+            beta_g2: self.beta_g2,
+            gamma_g2: self.gamma_g2,
+            delta_g2: self.delta_g2,
+            gamma_abc_g1: self.gamma_abc_g1.clone(),
+        }
+    }
+}
+
 impl<'a> Reader<'a> {
+    fn verifying_key(&mut self) -> Result<VerifyingKey, ReadError> {
+        Ok(VerifyingKey {
+            alpha_g1: self.point(Section::AlphaG1)?,
+            beta_g1: self.point(Section::BetaG1)?,
+            beta_g2: self.point(Section::BetaG2)?,
+            gamma_g2: self.point(Section::GammaG2)?,
+            delta_g1: self.point(Section::DeltaG1)?,
+            delta_g2: self.point(Section::DeltaG2)?,
+            gamma_abc_g1: self.points(Section::GammaAbcG1)?,
+        })
+    }
+
     /// The next `len` bytes, and their offset.
     fn take(&mut self, section: Section, needed_bytes: u64) -> Result<(&'a [u8], usize), ReadError> {
         let offset = self.offset;

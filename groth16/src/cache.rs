@@ -1,7 +1,8 @@
 //! A prepared key as a file: mapped into memory, hashed, and brought to a device as it is.
 //!
 //! ```text
-//! page 0    magic, hash of everything after it, sizes, whether the points were checked, where each section lies
+//! page 0    magic, hash of everything after it, sizes, whether the points were checked, the reduction, and where each
+//!           section lies
 //! pages     one section after another, each from a page's start: little-endian, Montgomery, as the device keeps it
 //! ```
 //!
@@ -11,7 +12,8 @@
 
 use crate::error::KeyError;
 use crate::key::{PreparedKey, Trust};
-use crate::plan::Shape;
+use crate::plan::{Product, Shape};
+use crate::reduction::Reduction;
 use ark_bls12_381::{Bls12_381, G1Affine, G2Affine};
 use ark_groth16::VerifyingKey;
 use gpu_core::Pod;
@@ -23,11 +25,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// First bytes of a file. The number at the end is the version: another layout gets another one.
-const MAGIC: [u8; 16] = *b"groth16-key-v001";
+const MAGIC: [u8; 16] = *b"groth16-key-v002";
 const PAGE: usize = 4096;
 const HASH: Range<usize> = 16..48;
-/// Numbers of the header: six sizes, whether points were checked, and offset and bytes of each section.
-const NUMBERS: Range<usize> = 48..48 + 8 * (7 + 2 * SECTION_COUNT);
+/// Numbers of the header: six sizes, whether points were checked, the reduction, and offset and bytes of each section.
+const NUMBERS: Range<usize> = 48..48 + 8 * (PLACES + 2 * SECTION_COUNT);
+/// Where, among the numbers, offset and bytes of the first section are.
+const PLACES: usize = 8;
 const SECTION_COUNT: usize = 12;
 
 const _: () = assert!(NUMBERS.end <= PAGE && PAGE.is_multiple_of(16) && cfg!(target_endian = "little"));
@@ -137,6 +141,7 @@ impl PreparedKey<'_> {
             shape.coefficient_count,
             shape.log_n,
             u32::from(self.trust == Trust::Checked),
+            u32::from(shape.reduction == Reduction::Snarkjs),
         ];
         let mut numbers: Vec<u64> = sizes.map(u64::from).to_vec();
         let mut offset = PAGE;
@@ -173,6 +178,11 @@ pub struct KeyFile {
 }
 
 impl KeyFile {
+    /// Whether these are the first bytes of such a file, of any version.
+    pub fn is_one(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC[..13])
+    }
+
     /// Maps a file.
     ///
     /// # Errors
@@ -242,7 +252,7 @@ impl KeyFile {
     /// A section, which must have as many items as the sizes ask for, and lie in the file.
     fn section<T: Pod>(&self, index: usize, len: u64) -> Result<&[T], CacheError> {
         let numbers: &[u64] = slice_of(&self.map[NUMBERS]);
-        let (offset, bytes) = (numbers[7 + 2 * index], numbers[8 + 2 * index]);
+        let (offset, bytes) = (numbers[PLACES + 2 * index], numbers[PLACES + 1 + 2 * index]);
         let (section, file_bytes) = (SECTIONS[index], self.map.len() as u64);
         let expected = len.checked_mul(size_of::<T>() as u64);
         let end = offset.checked_add(bytes).filter(|end| *end <= file_bytes);
@@ -257,8 +267,8 @@ impl KeyFile {
 fn lengths(shape: &Shape) -> [u64; SECTION_COUNT] {
     let terms = u64::from(shape.term_count);
     let (inputs, variables) = (u64::from(shape.input_count), u64::from(shape.variable_count));
-    let rows = 3 * u64::from(shape.constraint_count) + 1;
-    let (h, l) = (shape.domain_len() - 1, variables - inputs);
+    let rows = shape.row_count() + 1;
+    let (h, l) = (shape.base_count(Product::H), variables - inputs);
     [3, 3, inputs, rows, terms, terms, shape.coefficient_count.into(), h, l, variables, variables, variables]
 }
 
@@ -275,11 +285,14 @@ fn shape(numbers: &[u64]) -> Result<Shape, CacheError> {
         term_count: size(3)?,
         coefficient_count: size(4)?,
         log_n: size(5)?,
+        reduction: match numbers[7] {
+            0 => Reduction::Libsnark,
+            1 => Reduction::Snarkjs,
+            other => return Err(refuse(format!("{other} is no reduction"))),
+        },
     };
-    let rows = u64::from(shape.constraint_count) + u64::from(shape.input_count);
-    let is_circuit = (1..=shape.variable_count).contains(&shape.input_count)
-        && rows.next_power_of_two().ilog2() == shape.log_n
-        && shape.log_n <= 31;
+    let is_circuit =
+        (1..=shape.variable_count).contains(&shape.input_count) && shape.log_n <= 31 && shape.fits_domain();
     if is_circuit { Ok(shape) } else { Err(refuse(format!("{shape:?} is no circuit"))) }
 }
 

@@ -3,6 +3,7 @@
 use crate::bellman::Section;
 use crate::cache::CacheError;
 use crate::r1cs::R1csError;
+use crate::reduction::Reduction;
 use gpu_core::GpuError;
 use msm_gpu::{MsmError, PlanError};
 use ntt_gpu::NttError;
@@ -20,6 +21,14 @@ pub enum KeyError {
         expected: usize,
         /// Points that there are.
         found: usize,
+    },
+    /// The key was made for another way from constraints to polynomials than the caller asks for.
+    #[error("the key is one for the reduction of {found}, and that of {expected} was asked for")]
+    Reduction {
+        /// What was asked for.
+        expected: Reduction,
+        /// What the key was made for.
+        found: Reduction,
     },
     /// A point that is not on its curve.
     #[error("{section}[{index}] is not on the curve")]
@@ -65,7 +74,9 @@ pub enum ProveError {
         "the quotient's top coefficient is not zero though every constraint holds: the device is at fault"
     )]
     Quotient,
-    /// The proof does not verify: the key is not this circuit's, or the device is at fault. It is not handed out.
+    /// The proof does not verify: the key is not this circuit's, or the device is at fault. Under a key of snarkjs, which
+    /// holds no C to check an assignment with, also an assignment that does not satisfy the constraints ends here. The proof
+    /// is not handed out.
     #[error("the proof does not verify under its own key")]
     Invalid,
     /// The constraints cannot be taken.

@@ -3,15 +3,15 @@
 use crate::bellman::{CompactKey, Section};
 use crate::error::{KeyError, ProveError};
 use crate::modules;
-use crate::plan::Shape;
-use crate::r1cs::R1cs;
+use crate::plan::{Product, Shape};
+use crate::r1cs::{R1cs, stack};
+use crate::reduction::Reduction;
 use ark_bls12_381::{Bls12_381, Fr, G1Affine, G1Projective, G2Affine, G2Projective};
 use ark_ec::AffineRepr;
-use ark_ff::Field;
 use ark_groth16::{PreparedVerifyingKey, ProvingKey, VerifyingKey, prepare_verifying_key};
 use gpu_core::{Device, DeviceBuf};
 use msm_gpu::{MsmError, MsmGroup};
-use ntt_gpu::{Direction, Domain, NttConfig, NttPlan, OrderKind, Shift, Tables, Transform};
+use ntt_gpu::{NttConfig, NttError, NttPlan, Tables};
 use rayon::prelude::*;
 use std::borrow::Cow;
 
@@ -45,9 +45,8 @@ pub struct DeviceKey {
     pub(crate) columns: DeviceBuf<u32>,
     pub(crate) factors: DeviceBuf<u32>,
     pub(crate) coefficients: DeviceBuf<Fr>,
-    pub(crate) to_coefficients: Tables,
-    pub(crate) to_coset: Tables,
-    pub(crate) from_coset: Tables,
+    /// Of the transforms of the reduction, in its order.
+    pub(crate) tables: Vec<Tables>,
     pub(crate) h_query: DeviceBuf<G1Affine>,
     pub(crate) l_query: DeviceBuf<G1Affine>,
     pub(crate) a_query: DeviceBuf<G1Affine>,
@@ -60,17 +59,6 @@ impl std::fmt::Debug for DeviceKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "DeviceKey({:?} on {})", self.shape, self.device.info().id)
     }
-}
-
-/// The transforms of a proof. Values of a, b, c are in natural order, coefficients bit-reversed: nothing is permuted but
-/// the bases for h, once, when the key is loaded.
-pub(crate) fn transforms() -> [Transform; 3] {
-    let shift = Shift::generator();
-    [
-        Transform::plain(Direction::Inverse, OrderKind::Natural),
-        Transform::coset(Direction::Forward, OrderKind::BitReversed, shift),
-        Transform::coset(Direction::Inverse, OrderKind::Natural, shift),
-    ]
 }
 
 impl DeviceKey {
@@ -102,6 +90,11 @@ impl DeviceKey {
         &self.device
     }
 
+    /// The reduction that it was made for.
+    pub fn reduction(&self) -> Reduction {
+        self.shape.reduction
+    }
+
     /// Device memory that it takes.
     pub fn device_bytes(&self) -> u64 {
         self.shape.resident_bytes()
@@ -120,7 +113,7 @@ pub struct PreparedKey<'a> {
     pub(crate) columns: Cow<'a, [u32]>,
     pub(crate) factors: Cow<'a, [u32]>,
     pub(crate) coefficients: Cow<'a, [Fr]>,
-    /// In bit-reversed order.
+    /// In the order in which the transforms leave h: its coefficients bit-reversed, or its values as they are.
     pub(crate) h_query: Cow<'a, [G1Affine]>,
     pub(crate) l_query: Cow<'a, [G1Affine]>,
     pub(crate) a_query: Cow<'a, [G1Affine]>,
@@ -139,7 +132,7 @@ impl<'a> PreparedKey<'a> {
         if trust == Trust::Checked {
             check_points(key)?;
         }
-        let stacked = r1cs.stacked();
+        let stacked = stack(&r1cs.matrices());
         let shape = Shape::new(r1cs, stacked.coefficients.len());
         Ok(Self {
             shape,
@@ -166,10 +159,13 @@ impl<'a> PreparedKey<'a> {
     pub fn load(&self, device: &Device) -> Result<DeviceKey, ProveError> {
         device.load(modules::ALL)?;
         let shape = self.shape;
-        let domain = Domain::arkworks(shape.log_n)?;
+        let domain = shape.reduction.domain(shape.log_n)?;
         let plan = NttPlan::new(shape.log_n, 1, &NttConfig::default())?;
-        let [to_coefficients, to_coset, from_coset] =
-            transforms().map(|transform| Tables::new(device, &domain, &plan, &transform));
+        let transforms = shape.reduction.transforms(shape.log_n)?;
+        let tables = |transform| match Tables::new(device, &domain, &plan, transform) {
+            Err(NttError::Gpu(error)) => Err(ProveError::Gpu(error)),
+            other => Ok(other?),
+        };
         Ok(DeviceKey {
             shape,
             points: KeyPoints {
@@ -184,9 +180,7 @@ impl<'a> PreparedKey<'a> {
             columns: DeviceBuf::from_slice(device, "columns", &self.columns)?,
             factors: DeviceBuf::from_slice(device, "factors", &self.factors)?,
             coefficients: DeviceBuf::from_slice(device, "coefficients", &self.coefficients)?,
-            to_coefficients: to_coefficients?,
-            to_coset: to_coset?,
-            from_coset: from_coset?,
+            tables: transforms.iter().map(tables).collect::<Result<_, _>>()?,
             h_query: DeviceBuf::from_slice(device, "h_query", &self.h_query)?,
             l_query: DeviceBuf::from_slice(device, "l_query", &self.l_query)?,
             a_query: DeviceBuf::from_slice(device, "a_query", &self.a_query)?,
@@ -199,6 +193,27 @@ impl<'a> PreparedKey<'a> {
     /// Sizes.
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// The verifying key.
+    pub fn verifying_key(&self) -> &VerifyingKey<Bls12_381> {
+        &self.vk
+    }
+
+    /// The bases of a product in G1, in the order in which they go up; none for the product in G2.
+    pub fn bases_g1(&self, product: Product) -> &[G1Affine] {
+        match product {
+            Product::A => &self.a_query,
+            Product::BG1 => &self.b_g1_query,
+            Product::BG2 => &[],
+            Product::L => &self.l_query,
+            Product::H => &self.h_query,
+        }
+    }
+
+    /// The bases of the product in G2.
+    pub fn bases_g2(&self) -> &[G2Affine] {
+        &self.b_g2_query
     }
 
     /// Checks every point, as [`new`](Self::new) does.
@@ -279,13 +294,7 @@ impl CompactKey {
         in_a[..r1cs.input_count()].fill(true);
         let in_b = r1cs.b().occurrences(variables);
         Ok(ProvingKey {
-            vk: VerifyingKey {
-                alpha_g1: self.vk.alpha_g1,
-                beta_g2: self.vk.beta_g2,
-                gamma_g2: self.vk.gamma_g2,
-                delta_g2: self.vk.delta_g2,
-                gamma_abc_g1: self.vk.gamma_abc_g1.clone(),
-            },
+            vk: self.vk.to_arkworks(),
             beta_g1: self.vk.beta_g1,
             delta_g1: self.vk.delta_g1,
             a_query: spread(Section::AQuery, &self.a_query, &in_a)?,
@@ -309,10 +318,4 @@ fn spread<A: AffineRepr>(section: Section, points: &[A], occurs: &[bool]) -> Res
         false => A::zero(),
     };
     Ok(occurs.iter().map(&mut next).collect())
-}
-
-/// 1 / (g^n - 1): the inverse of the vanishing polynomial on the coset.
-pub(crate) fn vanishing_inverse(log_n: u32) -> Result<Fr, ProveError> {
-    let domain = Domain::arkworks(log_n)?;
-    Ok(domain.vanishing(Shift::generator().value()).inverse().expect("the coset lies outside the domain"))
 }

@@ -1,10 +1,10 @@
-//! Groth16 over BLS12-381 on a GPU: bit for bit the proofs that arkworks, bellman and zkcrypto make.
+//! Groth16 over BLS12-381 on a GPU: bit for bit the proofs that arkworks, bellman and zkcrypto make, and snarkjs' too.
 //!
 //! [`Prover`] is made once, from a proving key and its constraints; each proof then costs one schedule on the device.
 //! [`r1cs`] takes the constraints of any arkworks circuit, and of bellman's with the feature `bellman`; [`bellman`] reads
 //! the parameter files of bellman, zkcrypto's `groth16` and bellperson: those of Zcash Sapling and of Filecoin;
-//! [`arkworks`] reads arkworks' own keys, and [`cache`] keeps any key in a file that loads at once. [`snark`] is arkworks'
-//! interface.
+//! [`arkworks`] reads arkworks' own keys, [`circom`] the files of circom and snarkjs, and [`cache`] keeps any key in a file
+//! that loads at once. A key carries its [`reduction`]. [`snark`] is arkworks' interface.
 //! [`plan`] has the sizes of a proof, [`memory`] what it takes, [`schedule`] what runs, [`key`] what is resident.
 //!
 //! Secrets pass through: the assignment, and the blinding numbers r and s. What holds them is wiped when it is released,
@@ -15,6 +15,7 @@ pub mod arkworks;
 mod batch;
 pub mod bellman;
 pub mod cache;
+pub mod circom;
 pub mod error;
 pub mod key;
 pub mod memory;
@@ -28,15 +29,18 @@ pub mod prover;
 pub mod r1cs;
 #[cfg(feature = "bellman")]
 pub mod recorder;
+pub mod reduction;
 pub mod schedule;
 pub mod snark;
 
 pub use bellman::{CompactKey, ReadError, Validation, VerifyingKey};
 pub use cache::{CacheError, KeyFile};
+pub use circom::{CircomError, Zkey};
 pub use error::{KeyError, ProveError};
 pub use key::{DeviceKey, PreparedKey, Trust};
 pub use memory::MemoryEstimate;
 pub use plan::{Product, ProofPlan, ProveConfig, Shape, Upload};
 pub use prover::{Proof, Prover};
 pub use r1cs::{Csr, R1cs, R1csError};
+pub use reduction::Reduction;
 pub use snark::Groth16;

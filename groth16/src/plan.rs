@@ -1,9 +1,9 @@
 //! Sizes of a proof, from a pure function: what is resident, what each product takes, and what a caller can choose.
 
-use crate::key::transforms;
-use crate::r1cs::R1cs;
+use crate::r1cs::{R1cs, stack};
+use crate::reduction::Reduction;
 use msm_gpu::{Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ScalarForm};
-use ntt_gpu::{NttConfig, NttPlan, TableLayout};
+use ntt_gpu::{NttConfig, NttPlan, TableLayout, Transform};
 use serde::Serialize;
 
 /// Bytes of an element of Fr.
@@ -73,16 +73,24 @@ pub struct ProveConfig {
     pub verify: bool,
     /// Proofs that run on the device at once, at least 1; others wait. Each takes the memory of one.
     pub jobs_max: usize,
+    /// The reduction that the key must have been made for; `None` takes any key with the reduction that it carries.
+    pub reduction: Option<Reduction>,
 }
 
 impl Default for ProveConfig {
-    /// Verified, two at once.
+    /// Verified, two at once, under any key.
     fn default() -> Self {
-        Self { upload: Upload::default(), msm: MsmConfig::default(), verify: true, jobs_max: 2 }
+        Self {
+            upload: Upload::default(),
+            msm: MsmConfig::default(),
+            verify: true,
+            jobs_max: 2,
+            reduction: None,
+        }
     }
 }
 
-/// Sizes of a circuit.
+/// Sizes of a circuit, and the reduction of the key that it is proved under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct Shape {
     /// Constraints.
@@ -91,18 +99,20 @@ pub struct Shape {
     pub input_count: u32,
     /// Variables, inputs among them.
     pub variable_count: u32,
-    /// Terms of A, B and C.
+    /// Terms of A, B and C, as far as the reduction has them.
     pub term_count: u32,
     /// Different coefficients among them.
     pub coefficient_count: u32,
     /// log2 of the domain's size.
     pub log_n: u32,
+    /// How the constraints become polynomials.
+    pub reduction: Reduction,
 }
 
 impl Shape {
-    /// Of a constraint system.
+    /// Of a constraint system, under a key of arkworks or bellman.
     pub fn of(r1cs: &R1cs) -> Self {
-        Self::new(r1cs, r1cs.stacked().coefficients.len())
+        Self::new(r1cs, stack(&r1cs.matrices()).coefficients.len())
     }
 
     /// Of a constraint system, which has checked that its sizes fit.
@@ -115,6 +125,7 @@ impl Shape {
             term_count: terms as u32,
             coefficient_count: coefficient_count as u32,
             log_n: r1cs.log_n(),
+            reduction: Reduction::Libsnark,
         }
     }
 
@@ -123,10 +134,23 @@ impl Shape {
         1 << self.log_n
     }
 
+    /// Whether the domain has a place for each constraint and each input, and is as small as that allows. snarkjs takes two
+    /// values where one would do.
+    pub(crate) fn fits_domain(&self) -> bool {
+        let rows = u64::from(self.constraint_count) + u64::from(self.input_count);
+        let least = rows.next_power_of_two().ilog2();
+        self.log_n == least || (self.reduction == Reduction::Snarkjs && self.log_n == 1 && least == 0)
+    }
+
+    /// Rows of all matrices.
+    pub(crate) fn row_count(&self) -> u64 {
+        u64::from(self.reduction.matrix_count()) * u64::from(self.constraint_count)
+    }
+
     /// Points of a product.
     pub fn base_count(&self, product: Product) -> u64 {
         match product {
-            Product::H => self.domain_len() - 1,
+            Product::H => self.reduction.h_count(self.domain_len()),
             Product::L => u64::from(self.variable_count - self.input_count),
             Product::A | Product::BG1 | Product::BG2 => self.variable_count.into(),
         }
@@ -135,7 +159,7 @@ impl Shape {
     /// Device memory that the key and the constraints take, tables of the transforms apart.
     pub fn resident_bytes(&self) -> u64 {
         let bases = |product: Product| self.base_count(product) * product.group().affine_bytes();
-        let indices = 3 * u64::from(self.constraint_count) + 1 + 2 * u64::from(self.term_count);
+        let indices = self.row_count() + 1 + 2 * u64::from(self.term_count);
         let points: u64 = Product::ALL.into_iter().map(bases).sum();
         points + 4 * indices + FR_BYTES * u64::from(self.coefficient_count)
     }
@@ -153,7 +177,7 @@ pub enum Product {
     BG2,
     /// Of the private variables.
     L,
-    /// Of the quotient's coefficients.
+    /// Of the quotient: its coefficients, or its values on a coset.
     H,
 }
 
@@ -235,9 +259,18 @@ impl ProofPlan {
         NttPlan::new(self.shape.log_n, job_count, &NttConfig::default()).expect("a shape's domain has a plan")
     }
 
-    /// Bytes of the tables of the three transforms.
-    pub(crate) fn table_bytes(&self) -> [u64; 3] {
-        transforms().map(|transform| TableLayout::new(&self.ntt(1), &transform).bytes())
+    /// The transforms of a proof.
+    ///
+    /// # Panics
+    /// Never for a shape, as [`ntt`](Self::ntt).
+    pub(crate) fn transforms(&self) -> Vec<Transform> {
+        self.shape.reduction.transforms(self.shape.log_n).expect("a shape's domain has a coset")
+    }
+
+    /// Bytes of the tables of each transform.
+    pub(crate) fn table_bytes(&self) -> Vec<u64> {
+        let bytes = |transform: &Transform| TableLayout::new(&self.ntt(1), transform).bytes();
+        self.transforms().iter().map(bytes).collect()
     }
 
     /// Device memory of one run, resident memory apart.

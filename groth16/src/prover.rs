@@ -1,6 +1,6 @@
 //! The prover: a key on a device, and as many proofs as are wanted, one after another or at once.
 
-use crate::error::ProveError;
+use crate::error::{KeyError, ProveError};
 use crate::key::{DeviceKey, KeyPoints, Trust};
 use crate::plan::{Product, ProofPlan, ProveConfig, Upload};
 use crate::r1cs::R1cs;
@@ -69,8 +69,15 @@ impl Prover {
     /// Proofs under a key that is on a device.
     ///
     /// # Errors
-    /// [`ProveError::Plan`] for what does not fit; [`ProveError::Gpu`].
+    /// [`KeyError::Reduction`] for a key of another reduction than `config` insists on; [`ProveError::Plan`] for what does
+    /// not fit; [`ProveError::Gpu`].
     pub fn with_key(key: Arc<DeviceKey>, config: &ProveConfig) -> Result<Self, ProveError> {
+        match (config.reduction, key.reduction()) {
+            (Some(expected), found) if expected != found => {
+                return Err(KeyError::Reduction { expected, found }.into());
+            }
+            _ => {}
+        }
         let device = key.device();
         let limits = DeviceLimits::of(device)?;
         let plan = ProofPlan::new(key.shape(), config, &limits)?;
@@ -120,13 +127,13 @@ impl Prover {
         proof
     }
 
-    /// A proof with given blinding numbers: the same bytes as arkworks' for the same r and s. Who chooses them other than
-    /// at random gives zero knowledge up.
+    /// A proof with given blinding numbers: the same bytes as arkworks' or snarkjs' for the same r and s. Who chooses them
+    /// other than at random gives zero knowledge up.
     ///
     /// # Errors
     /// [`ProveError::LengthMismatch`], [`ProveError::FirstNotOne`] before anything runs; [`ProveError::Unsatisfied`] before
-    /// any product runs; [`ProveError::Invalid`] unless the proof verifies; [`ProveError::Gpu`]. After any of them, the next
-    /// proof is right again.
+    /// any product runs, unless the key has no C; [`ProveError::Invalid`] unless the proof verifies; [`ProveError::Gpu`].
+    /// After any of them, the next proof is right again.
     pub fn prove_with(&self, assignment: &[Fr], r: Fr, s: Fr) -> Result<Proof, ProveError> {
         Ok(self.prove_reported(assignment, r, s, false)?.0)
     }
@@ -341,15 +348,14 @@ impl Inner {
 /// if one is.
 fn bind(key: &DeviceKey, plan: &ProofPlan) -> (Bindings<'static>, Option<BufferId>) {
     let resident = Resident::declare(plan, &mut Schedule::new("resident"));
-    let ([row_offsets, columns, factors, coefficients], tables) = (resident.constraints, resident.tables);
+    let [row_offsets, columns, factors, coefficients] = resident.constraints;
     let bindings = Bindings::new()
         .bind(row_offsets, &key.row_offsets)
         .bind(columns, &key.columns)
         .bind(factors, &key.factors)
-        .bind(coefficients, &key.coefficients)
-        .bind(tables[0], key.to_coefficients.buffer())
-        .bind(tables[1], key.to_coset.buffer())
-        .bind(tables[2], key.from_coset.buffer());
+        .bind(coefficients, &key.coefficients);
+    let tables = resident.tables.iter().zip(&key.tables);
+    let bindings = tables.fold(bindings, |bindings, (id, tables)| bindings.bind(*id, tables.buffer()));
     let bindings = resident.bases.iter().fold(bindings, |bindings, (product, id)| match product {
         Product::A => bindings.bind(*id, &key.a_query),
         Product::BG1 => bindings.bind(*id, &key.b_g1_query),

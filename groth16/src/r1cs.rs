@@ -263,34 +263,39 @@ impl R1cs {
 
     /// The three matrices as rows of terms, as arkworks takes them.
     pub fn to_matrices(&self) -> [Matrix<Fr>; 3] {
-        [&self.a, &self.b, &self.c].map(|matrix| {
+        self.matrices().map(|matrix| {
             let row = |row| matrix.row(row).map(|(variable, value)| (value, variable)).collect();
             (0..matrix.row_count()).map(row).collect()
         })
     }
 
-    /// The three matrices below one another, each coefficient kept once: circuits have few different ones.
-    pub(crate) fn stacked(&self) -> Stacked {
-        let mut stacked = Stacked { row_offsets: vec![0], ..Stacked::default() };
-        let mut known = std::collections::HashMap::new();
-        for matrix in [&self.a, &self.b, &self.c] {
-            let start = stacked.columns.len() as u32;
-            stacked.row_offsets.extend(matrix.row_offsets[1..].iter().map(|offset| start + offset));
-            stacked.columns.extend_from_slice(&matrix.columns);
-            for value in &matrix.values {
-                let next = stacked.coefficients.len() as u32;
-                let index = *known.entry(*value).or_insert(next);
-                if index == next {
-                    stacked.coefficients.push(*value);
-                }
-                stacked.factors.push(index);
-            }
-        }
-        stacked
+    /// A, B and C.
+    pub(crate) fn matrices(&self) -> [&Csr; 3] {
+        [&self.a, &self.b, &self.c]
     }
 }
 
-/// What `groth16_eval_rows` reads of the three matrices.
+/// Matrices below one another, each coefficient kept once: circuits have few different ones.
+pub(crate) fn stack(matrices: &[&Csr]) -> Stacked {
+    let mut stacked = Stacked { row_offsets: vec![0], ..Stacked::default() };
+    let mut known = std::collections::HashMap::new();
+    for matrix in matrices {
+        let start = stacked.columns.len() as u32;
+        stacked.row_offsets.extend(matrix.row_offsets[1..].iter().map(|offset| start + offset));
+        stacked.columns.extend_from_slice(&matrix.columns);
+        for value in &matrix.values {
+            let next = stacked.coefficients.len() as u32;
+            let index = *known.entry(*value).or_insert(next);
+            if index == next {
+                stacked.coefficients.push(*value);
+            }
+            stacked.factors.push(index);
+        }
+    }
+    stacked
+}
+
+/// What `groth16_eval_rows` reads of the matrices.
 #[derive(Debug, Default)]
 pub(crate) struct Stacked {
     pub(crate) row_offsets: Vec<u32>,
@@ -338,7 +343,7 @@ mod tests {
 
     #[test]
     fn stacking_keeps_each_coefficient_once() {
-        let stacked = square().stacked();
+        let stacked = stack(&square().matrices());
         assert_eq!(stacked.row_offsets, [0, 1, 3, 4, 5, 6, 7]);
         assert_eq!(stacked.columns, [2, 2, 1, 2, 0, 1, 0]);
         assert_eq!(stacked.coefficients, [Fr::from(1), Fr::from(6)]);

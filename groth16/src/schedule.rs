@@ -14,8 +14,11 @@
 //! ```
 //!
 //! The host waits once before the end, for four bytes, while the transforms run.
+//!
+//! That is the reduction of arkworks and bellman. Under a key of snarkjs C is the product of A and B, so there is no verdict
+//! to wait for; and h stays values on the coset, so there is no last transform and no top coefficient. The reduction is a
+//! field of the plan, and each difference is one branch here.
 
-use crate::key::{transforms, vanishing_inverse};
 use crate::plan::{FR_BYTES, Product, ProofPlan, Upload};
 use gpu_core::Space;
 use gpu_core::schedule::{Action, Arg, BufferId, EventId, Launch, Region, Schedule, StreamId, Work};
@@ -38,8 +41,8 @@ const FR_MUL: f64 = 27.4 / 60.4;
 pub struct Resident {
     /// Row offsets, columns, factors and coefficients of the constraints.
     pub constraints: [BufferId; 4],
-    /// Tables of the three transforms.
-    pub tables: [BufferId; 3],
+    /// Tables of the transforms, in the order of the reduction.
+    pub tables: Vec<BufferId>,
     /// Bases of the products that the plan has, in its order.
     pub bases: Vec<(Product, BufferId)>,
     /// The caller's assignment, with [`Upload::Register`].
@@ -53,17 +56,14 @@ impl Resident {
         let mut resident = |name: &str, bytes| schedule.buffer(name, Space::Resident, bytes);
         let terms = 4 * u64::from(shape.term_count);
         let constraints = [
-            resident("row_offsets", 4 * (3 * u64::from(shape.constraint_count) + 1)),
+            resident("row_offsets", 4 * (shape.row_count() + 1)),
             resident("columns", terms),
             resident("factors", terms),
             resident("coefficients", FR_BYTES * u64::from(shape.coefficient_count)),
         ];
-        let bytes = plan.table_bytes();
-        let tables = [
-            resident("to_coefficients", bytes[0]),
-            resident("to_coset", bytes[1]),
-            resident("from_coset", bytes[2]),
-        ];
+        let words = ["to_coefficients", "to_coset", "from_coset"];
+        let tables = words.into_iter().zip(plan.table_bytes());
+        let tables = tables.map(|(word, bytes)| resident(word, bytes)).collect();
         let bases = plan.products.iter().map(|(product, msm)| {
             let bytes = msm.base_count * msm.group.affine_bytes();
             (*product, resident(&format!("{}_query", product.word()), bytes))
@@ -88,9 +88,6 @@ pub fn build(plan: &ProofPlan) -> Schedule {
     let z_bytes = FR_BYTES * u64::from(shape.variable_count);
     let z = schedule.secret_buffer("z", Space::Device, z_bytes);
     let values = schedule.secret_buffer("values", Space::Device, 3 * n * FR_BYTES);
-    let failing = schedule.buffer("failing", Space::Device, 4);
-    let failing_host = schedule.buffer("failing_host", Space::PinnedDownload, 4);
-    let top_host = schedule.secret_buffer("top_host", Space::PinnedDownload, FR_BYTES);
     let upload = schedule.stream("upload");
     let compute = schedule.stream("compute");
     let download = schedule.stream("download");
@@ -100,23 +97,24 @@ pub fn build(plan: &ProofPlan) -> Schedule {
     let z_uploaded = builder.upload(upload, z);
     builder.wait("z_uploaded", compute, z_uploaded);
     let values = builder.schedule.whole(values);
-    let failing = builder.schedule.whole(failing);
-    builder.rows(values, failing, z);
-    let arrived = schedule.event("failing_arrived");
-    let mut builder = Builder { plan, schedule: &mut schedule, resident: &resident, compute };
-    builder.download("failing", download, failing, failing_host);
-    builder.record("failing_arrived", download, arrived);
+    builder.rows(values, z);
+    let has_c = shape.reduction.has_c();
+    let verdict = has_c.then(|| builder.check(values, download));
+    if !has_c {
+        builder.multiply(values);
+    }
     let h = builder.quotient(values);
-    let top = Region { offset: h.offset + h.bytes - FR_BYTES, bytes: FR_BYTES, ..h };
-    builder.download("top", download, top, top_host);
+    let top_host = has_c.then(|| builder.top(h, download));
     // Who waits for the rows of the products has waited for it too. With a collector, that is another thread.
     let is_collected = plan.products.iter().any(|(_, msm)| matches!(msm.strategy, Strategy::Threaded { .. }));
-    let top_arrived = is_collected.then(|| builder.schedule.event("top_arrived"));
+    let top_arrived = (has_c && is_collected).then(|| builder.schedule.event("top_arrived"));
     if let Some(event) = top_arrived {
         builder.record("top_arrived", download, event);
     }
-    builder.schedule.push("failing_arrived", None, Action::HostWait { event: arrived });
-    builder.host_step(VERDICT, failing_host);
+    if let Some((arrived, failing_host)) = verdict {
+        builder.schedule.push("failing_arrived", None, Action::HostWait { event: arrived });
+        builder.host_step(VERDICT, failing_host);
+    }
 
     let mut parts = Vec::new();
     for (index, (product, msm)) in plan.products.iter().enumerate() {
@@ -127,13 +125,16 @@ pub fn build(plan: &ProofPlan) -> Schedule {
                 let inputs = FR_BYTES * u64::from(shape.input_count);
                 Region { offset: z.offset + inputs, bytes: z.bytes - inputs, ..z }
             }
-            Product::H => Region { bytes: h.bytes - FR_BYTES, ..h },
+            Product::H => Region { bytes: msm.base_count * FR_BYTES, ..h },
         };
         let stream = match product {
             Product::H => compute,
-            // The assignment is there: the host has seen what was computed from it.
             _ => schedule.stream(word),
         };
+        // With a verdict the assignment is there: the host has seen what was computed from it.
+        if verdict.is_none() && *product != Product::H {
+            schedule.push("z_uploaded", None, Action::Wait { stream, event: z_uploaded });
+        }
         let streams = Streams { upload, compute: stream, download };
         let source = ScalarSource::Device(region);
         let part = MsmPart::declare(&mut schedule, msm, &format!("{word}."), bases, source, streams);
@@ -141,11 +142,13 @@ pub fn build(plan: &ProofPlan) -> Schedule {
         parts.push(part);
     }
     parts.iter().for_each(|part| part.push_collect(&mut schedule));
-    let mut builder = Builder { plan, schedule: &mut schedule, resident: &resident, compute };
     if let Some(event) = top_arrived {
-        builder.schedule.push("top_arrived", None, Action::HostWait { event });
+        schedule.push("top_arrived", None, Action::HostWait { event });
     }
-    builder.host_step(TOP, top_host);
+    if let Some(top_host) = top_host {
+        let mut builder = Builder { plan, schedule: &mut schedule, resident: &resident, compute };
+        builder.host_step(TOP, top_host);
+    }
     schedule
 }
 
@@ -222,15 +225,17 @@ impl Builder<'_> {
         done
     }
 
-    /// Rows of the constraints at z, and the first that fails.
-    fn rows(&mut self, values: Region, failing: Region, z: Region) {
+    /// Rows of the constraints at z.
+    fn rows(&mut self, values: Region, z: Region) {
         let shape = self.plan.shape;
         let n = shape.domain_len();
         let [row_offsets, columns, factors, coefficients] =
             self.resident.constraints.map(|buffer| Arg::Read(self.schedule.whole(buffer)));
         let terms = f64::from(shape.term_count);
+        let matrix_count = u64::from(shape.reduction.matrix_count());
+        let rows = Region { bytes: matrix_count * n * FR_BYTES, ..values };
         let args = vec![
-            Arg::Write(values),
+            Arg::Write(rows),
             row_offsets,
             columns,
             factors,
@@ -240,13 +245,17 @@ impl Builder<'_> {
             Arg::U32(shape.constraint_count),
             Arg::U32(shape.input_count),
         ];
-        let work = Work {
-            fp_muls: terms * FR_MUL,
-            bytes: terms * 40.0 + 3.0 * n as f64 * FR_BYTES as f64,
-            chain_muls: 0.0,
-        };
+        let work = Work { fp_muls: terms * FR_MUL, bytes: terms * 40.0 + rows.bytes as f64, chain_muls: 0.0 };
         let blocks = n.div_ceil(THREADS.into());
-        self.launch("groth16_eval_rows", [blocks, 3], args, work);
+        self.launch("groth16_eval_rows", [blocks, matrix_count], args, work);
+    }
+
+    /// The first constraint that fails, brought down. Gives the mark of its arrival, and where.
+    fn check(&mut self, values: Region, download: StreamId) -> (EventId, BufferId) {
+        let shape = self.plan.shape;
+        let failing = self.schedule.buffer("failing", Space::Device, 4);
+        let failing_host = self.schedule.buffer("failing_host", Space::PinnedDownload, 4);
+        let failing = self.schedule.whole(failing);
         let clear = Action::Fill { stream: self.compute, dst: failing, byte: 0 };
         self.schedule.push("clear_failing", None, clear);
         if shape.constraint_count > 0 {
@@ -254,33 +263,63 @@ impl Builder<'_> {
             let args = vec![
                 Arg::Write(failing),
                 Arg::Read(values),
-                Arg::U32(n as u32),
+                Arg::U32(shape.domain_len() as u32),
                 Arg::U32(shape.constraint_count),
             ];
             let work = Work { fp_muls: rows as f64 * FR_MUL, bytes: 96.0 * rows as f64, chain_muls: 0.0 };
             self.launch("groth16_check_rows", [rows.div_ceil(THREADS.into()), 1], args, work);
         }
+        let arrived = self.schedule.event("failing_arrived");
+        self.download("failing", download, failing, failing_host);
+        self.record("failing_arrived", download, arrived);
+        (arrived, failing_host)
     }
 
-    /// Values of a, b, c to the coefficients of h, which take the place of a's values.
-    fn quotient(&mut self, values: Region) -> Region {
+    /// The values of one of the three polynomials.
+    fn job(&self, values: Region, index: u64) -> Region {
+        let bytes = self.plan.shape.domain_len() * FR_BYTES;
+        Region { offset: values.offset + index * bytes, bytes, ..values }
+    }
+
+    /// Values of c where the key has none: those of a times those of b.
+    fn multiply(&mut self, values: Region) {
         let n = self.plan.shape.domain_len();
-        let job =
-            |index| Region { offset: values.offset + index * n * FR_BYTES, bytes: n * FR_BYTES, ..values };
-        let [to_coefficients, to_coset, from_coset] = transforms();
-        let tables = self.resident.tables.map(|buffer| self.schedule.whole(buffer));
+        let [a, b, c] = [0, 1, 2].map(|index| self.job(values, index));
+        let args = vec![Arg::Write(c), Arg::Read(a), Arg::Read(b), Arg::U32(n as u32)];
+        let work = Work { fp_muls: n as f64 * FR_MUL, bytes: 96.0 * n as f64, chain_muls: 0.0 };
+        self.launch("groth16_multiply_rows", [n.div_ceil(THREADS.into()), 1], args, work);
+    }
+
+    /// Values of a, b, c to what the bases for h are multiplied with, in the place of a's values.
+    fn quotient(&mut self, values: Region) -> Region {
+        let shape = self.plan.shape;
+        let n = shape.domain_len();
+        let job = |index| self.job(values, index);
+        let [a, b, c] = [job(0), job(1), job(2)];
+        let transforms = self.plan.transforms();
+        let tables: Vec<_> = self.resident.tables.iter().map(|buffer| self.schedule.whole(*buffer)).collect();
         let (three, one) = (self.plan.ntt(3), self.plan.ntt(1));
         let push = ntt_gpu::schedule::push;
-        push(self.schedule, self.compute, &three, &to_coefficients, values, tables[0]);
-        push(self.schedule, self.compute, &three, &to_coset, values, tables[1]);
-        let z_inv = vanishing_inverse(self.plan.shape.log_n).expect("a shape's domain exists");
-        let mut args = vec![Arg::Write(job(0)), Arg::Read(job(1)), Arg::Read(job(2))];
-        args.extend(z_inv.0.0.map(Arg::U64));
+        push(self.schedule, self.compute, &three, &transforms[0], values, tables[0]);
+        push(self.schedule, self.compute, &three, &transforms[1], values, tables[1]);
+        let factor = shape.reduction.quotient_factor(shape.log_n).expect("a shape's domain exists");
+        let mut args = vec![Arg::Write(a), Arg::Read(b), Arg::Read(c)];
+        args.extend(factor.0.0.map(Arg::U64));
         args.push(Arg::U32(n as u32));
         let work = Work { fp_muls: 2.0 * n as f64 * FR_MUL, bytes: 128.0 * n as f64, chain_muls: 0.0 };
         self.launch("groth16_quotient", [n.div_ceil(THREADS.into()), 1], args, work);
-        push(self.schedule, self.compute, &one, &from_coset, job(0), tables[2]);
-        job(0)
+        if let [_, _, from_coset] = &transforms[..] {
+            push(self.schedule, self.compute, &one, from_coset, a, tables[2]);
+        }
+        a
+    }
+
+    /// The top coefficient of h, brought down. Gives where.
+    fn top(&mut self, h: Region, download: StreamId) -> BufferId {
+        let top_host = self.schedule.secret_buffer("top_host", Space::PinnedDownload, FR_BYTES);
+        let top = Region { offset: h.offset + h.bytes - FR_BYTES, bytes: FR_BYTES, ..h };
+        self.download("top", download, top, top_host);
+        top_host
     }
 
     /// A small download of what the compute stream has made by now.

@@ -13,9 +13,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 const PAGE: usize = 4096;
-/// Where the header has its numbers: sizes, and offset and length of each of the sections.
+/// Where the header has its numbers: sizes, whether points were checked, the reduction, and offset and length of each of
+/// the sections.
 const NUMBERS: usize = 48;
-const SIZES: usize = 7;
+const SIZES: usize = 8;
 const SECTIONS: usize = 12;
 
 struct Case {
@@ -155,6 +156,12 @@ fn indices_are_checked_even_of_a_trusted_file() {
             bytes[NUMBERS + 8 * size..NUMBERS + 8 * size + 8].copy_from_slice(&hostile.to_le_bytes());
             refuse(&mut bytes, &format!("size {size} as {hostile}"));
         }
+    }
+    // Another reduction has other lengths, or is none.
+    for hostile in [1, 2, u64::MAX] {
+        let mut bytes = good.clone();
+        bytes[NUMBERS + 8 * 7..NUMBERS + 8 * 8].copy_from_slice(&hostile.to_le_bytes());
+        refuse(&mut bytes, &format!("reduction {hostile}"));
     }
 }
 

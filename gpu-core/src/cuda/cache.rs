@@ -41,6 +41,11 @@ impl KernelCache {
         Self { dir: Some(dir.into()) }
     }
 
+    /// The directory; `None` where there is no cache.
+    pub fn dir(&self) -> Option<&Path> {
+        self.dir.as_deref()
+    }
+
     /// Name of a module's entry under these compiler options and this compiler version (major, minor).
     pub fn key(source: &ModuleSource, options: &[String], compiler: (u32, u32)) -> String {
         let mut hasher = blake3::Hasher::new();

@@ -6,10 +6,12 @@
 mod bases;
 mod ntt;
 mod scalars;
+mod snarkjs;
 
 pub use bases::{BaseFlavour, KnownBases};
 pub use ntt::{arkworks_domain, bit_reversed, coeffs_by_sums, values_by_horner};
 pub use scalars::ScalarFlavour;
+pub use snarkjs::{proof_by_snarkjs_rules, snarkjs_root};
 
 use ark_bls12_381::Fr;
 use ark_ec::CurveGroup;
