@@ -2,7 +2,9 @@
 
 use crate::bench::record::RecordError;
 use crate::circuits::CircuitError;
+use crate::files::FileError;
 use crate::sapling::KeyError;
+use crate::snarkjs::SnarkjsError;
 use gpu_core::GpuError;
 use groth16::ProveError;
 use msm_gpu::{MsmError, PlanError};
@@ -13,7 +15,8 @@ use std::path::PathBuf;
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  everything is as it should be
-  1  a result differs from the oracle's, a schedule has hazards, a mutant survives, or a fault leaves a trace
+  1  a result differs from the oracle's, a proof does not verify, a schedule has hazards, a mutant survives, or a fault
+     leaves a trace
   2  the command line asks for something that does not exist or cannot be
   3  no such device, no driver, or no NVRTC to compile the kernels with
   4  any other failure: a key that cannot be read, a device that runs out of memory";
@@ -74,6 +77,12 @@ pub enum Failure {
     /// A file of measurements that cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// A file that was handed in.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The system has no random numbers.
+    #[error("random numbers of the system: {0}")]
+    Random(getrandom::Error),
     /// A report that could not be written.
     #[error("{}: {source}", path.display())]
     Write {
@@ -102,6 +111,15 @@ impl Failure {
     /// A failed write to standard output.
     pub fn output(source: std::io::Error) -> Self {
         Self::Write { path: "standard output".into(), source }
+    }
+}
+
+impl From<SnarkjsError> for Failure {
+    fn from(error: SnarkjsError) -> Self {
+        match error {
+            SnarkjsError::File(error) => Self::File(error),
+            SnarkjsError::Witness(error) => Self::Prove(error),
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 //! device.
 //!
 //! [`oracle`] says what is right; [`sapling`] brings real proving keys, [`circuits`] what they prove,
-//! [`prove`] the proofs, [`bisect`] which part of one is wrong; [`devices`] finds what there is to run on;
-//! [`mutants`], [`faults`] and [`soak`] show that what is wrong is noticed; [`bench`] measures; [`commands`] are the
-//! program's, [`report`], [`progress`], [`lanes`], [`trace_events`] and [`page`] what they show, [`error`] how they end.
+//! [`prove`] the proofs, [`bisect`] which part of one is wrong; [`files`] and [`snarkjs`] take what a user has;
+//! [`devices`] finds what there is to run on; [`mutants`], [`faults`] and [`soak`] show that what is wrong is noticed;
+//! [`bench`] measures; [`commands`] are the program's, [`report`], [`progress`], [`lanes`], [`trace_events`] and [`page`]
+//! what they show, [`error`] how they end.
 #![deny(unsafe_code)]
 
 pub mod bench;
@@ -14,6 +15,7 @@ pub mod commands;
 pub mod devices;
 pub mod error;
 pub mod faults;
+pub mod files;
 pub mod lanes;
 pub mod mutants;
 pub mod oracle;
@@ -22,6 +24,7 @@ pub mod progress;
 pub mod prove;
 pub mod report;
 pub mod sapling;
+pub mod snarkjs;
 pub mod soak;
 pub mod trace_events;
 

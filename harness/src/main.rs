@@ -1,18 +1,23 @@
 //! The command-line program. Without a command it is `harness check`.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use harness::commands::bench::{self, BenchArgs};
 use harness::commands::check::{self, CheckArgs};
+use harness::commands::doctor::{self, DoctorArgs};
 use harness::commands::faults::{self, FaultsArgs};
 use harness::commands::gate::{self, GATE_EXIT_CODES, GateArgs};
+use harness::commands::inspect::{self, InspectArgs};
 use harness::commands::mutants::{self, MutantsArgs};
 use harness::commands::prove::{self, ProveArgs};
 use harness::commands::report::{self, ReportArgs};
 use harness::commands::schedule::{self, ScheduleArgs};
 use harness::commands::soak::{self, SoakArgs};
 use harness::commands::timeline::{self, TimelineArgs};
-use harness::error::{EXIT_CODES, Failure};
+use harness::commands::verify::{self, VerifyArgs};
+use harness::error::{EXIT_CODES, Failure, Judgement};
 use harness::report::wants_colour;
+use std::io::Write;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -36,6 +41,15 @@ enum Command {
     /// Proves a circuit on a device, and shows the proof to verifiers that are not ours
     #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
     Prove(ProveArgs),
+    /// Shows a proof to verifiers that are not ours, under a key of any kind
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Verify(VerifyArgs),
+    /// Says what a key, a witness or constraints hold, and what memory a proof takes
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Inspect(InspectArgs),
+    /// Says what this machine has of driver, devices and compiler, and how to mend what is missing
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Doctor(DoctorArgs),
     /// Prints a schedule, what the checker says of it, its memory, and its predicted timeline
     #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
     Schedule(ScheduleArgs),
@@ -60,6 +74,20 @@ enum Command {
     /// Writes runs, timelines and a baseline as one page for a browser
     #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
     Report(ReportArgs),
+    /// Prints a script that completes this program's command line, for a shell to read
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+/// The script goes through memory: the library panics where a pipe is closed.
+fn completions(shell: Shell, out: &mut dyn Write) -> Result<Judgement, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut CommandLine::command(), "harness", &mut script);
+    out.write_all(&script).map_err(Failure::output)?;
+    Ok(Judgement::Good)
 }
 
 fn main() -> ExitCode {
@@ -74,6 +102,9 @@ fn main() -> ExitCode {
         None => check::run(&line.check, out),
         Some(Command::Check(args)) => check::run(&args, out),
         Some(Command::Prove(args)) => prove::run(&args, out),
+        Some(Command::Verify(args)) => verify::run(&args, out),
+        Some(Command::Inspect(args)) => inspect::run(&args, out),
+        Some(Command::Doctor(args)) => doctor::run(&args, out),
         Some(Command::Schedule(args)) => schedule::run(&args, out),
         Some(Command::Mutants(args)) => mutants::run(&args, out),
         Some(Command::Faults(args)) => faults::run(&args, out),
@@ -84,6 +115,7 @@ fn main() -> ExitCode {
         Some(Command::Gate(args)) => {
             return gate::run(&args, out).map_or_else(exit_with, ExitCode::from);
         }
+        Some(Command::Completions { shell }) => completions(shell, out),
     };
     match outcome {
         Ok(judgement) => ExitCode::from(judgement.exit_code()),

@@ -1,12 +1,14 @@
 //! Proofs on one device, shown to verifiers and beside provers that are not ours, and taken apart into phases.
 
+use crate::bisect::{Part, bisect};
 use crate::circuits::{self, CircuitError, CircuitName, Problem};
 use crate::lanes::{Lane, lanes};
-use crate::oracle::random_numbers;
+use crate::oracle::{proof_by_snarkjs_rules, random_numbers};
 use crate::sapling::{self, KeyName};
+use crate::snarkjs::SnarkjsProblem;
 use ark_bls12_381::{Bls12_381, Fr, G1Affine, G2Affine};
-use ark_ff::{BigInteger, PrimeField};
-use ark_groth16::{Groth16, ProvingKey, prepare_verifying_key};
+use ark_ff::{BigInteger, PrimeField, UniformRand};
+use ark_groth16::{Groth16, VerifyingKey, prepare_verifying_key};
 use ark_serialize::CanonicalSerialize;
 use bls12_381::{Bls12, Scalar};
 use gpu_core::model::Timeline;
@@ -14,13 +16,18 @@ use gpu_core::schedule::{Action, Op};
 use gpu_core::{Device, Schedule, Trace};
 use groth16::prover::Report;
 use groth16::{
-    CacheError, DeviceKey, KeyFile, PreparedKey, Proof, ProveConfig, ProveError, Prover, Shape, Trust,
+    CacheError, DeviceKey, KeyError, KeyFile, PreparedKey, Proof, ProveConfig, ProveError, Prover, Reduction,
+    Shape, Trust,
 };
 use msm_gpu::Batches;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
 use serde::Serialize;
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
+use zeroize::Zeroizing;
 
 /// The proof's 192 bytes: those of arkworks, bellman and Zcash.
 pub fn proof_bytes(proof: &Proof) -> Vec<u8> {
@@ -44,6 +51,72 @@ pub fn proof_by_arkworks(problem: &Problem, r: Fr, s: Fr) -> Result<Proof, Strin
         &problem.assignment,
     );
     proof.map_err(|error| error.to_string())
+}
+
+/// Something to prove: a key, and an assignment.
+pub trait Provable {
+    /// What the circuit is called.
+    fn name(&self) -> String;
+    /// Where the key is from.
+    fn key_from(&self) -> &'static str;
+    /// Sizes.
+    fn shape(&self) -> Shape;
+    /// The assignment.
+    fn assignment(&self) -> &[Fr];
+    /// The verifying key.
+    fn verifying_key(&self) -> &VerifyingKey<Bls12_381>;
+    /// The key as a device takes it.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    fn prepare(&self, trust: Trust) -> Result<PreparedKey<'_>, KeyError>;
+    /// The public inputs, the constant left out.
+    fn public(&self) -> &[Fr];
+    /// The reduction that the key was made for.
+    fn reduction(&self) -> Reduction;
+    /// The parts of a proof that nobody accepts, each by itself beside arkworks'; none where there is nothing to compare.
+    ///
+    /// # Errors
+    /// [`ProveError`], where the device computes nothing.
+    fn parts_on(&self, device: &Device) -> Result<Vec<Part>, ProveError>;
+}
+
+impl Provable for Problem {
+    fn name(&self) -> String {
+        self.name.to_string()
+    }
+
+    fn key_from(&self) -> &'static str {
+        self.key_from
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::of(&self.r1cs)
+    }
+
+    fn assignment(&self) -> &[Fr] {
+        &self.assignment
+    }
+
+    fn verifying_key(&self) -> &VerifyingKey<Bls12_381> {
+        &self.key.vk
+    }
+
+    fn prepare(&self, trust: Trust) -> Result<PreparedKey<'_>, KeyError> {
+        PreparedKey::new(&self.key, &self.r1cs, trust)
+    }
+
+    fn public(&self) -> &[Fr] {
+        self.inputs()
+    }
+
+    fn reduction(&self) -> Reduction {
+        Reduction::Libsnark
+    }
+
+    fn parts_on(&self, device: &Device) -> Result<Vec<Part>, ProveError> {
+        bisect(device, self)
+    }
 }
 
 /// zkcrypto's proof of a circuit of Zcash's for the same r and s: 192 bytes.
@@ -100,6 +173,15 @@ pub fn arkworks(problem: &Problem, blinding: &[(Fr, Fr)]) -> Result<Peer, ProveE
     Peer::new("arkworks", blinding, prove)
 }
 
+/// Proofs of a problem of snarkjs' by snarkjs' rules, in arkworks' arithmetic.
+///
+/// # Errors
+/// None: it has the signature of the others.
+pub fn snarkjs_rules(problem: &SnarkjsProblem, blinding: &[(Fr, Fr)]) -> Result<Peer, ProveError> {
+    let prove = |r, s| Ok(proof_bytes(&proof_by_snarkjs_rules(problem.zkey(), problem.assignment(), r, s)));
+    Peer::new("snarkjs' rules in arkworks' arithmetic", blinding, prove)
+}
+
 /// zkcrypto's proofs of a problem, if it is a circuit of Zcash's. `seed` and `params` are those of the problem.
 ///
 /// # Errors
@@ -135,15 +217,16 @@ pub fn zkcrypto(
 }
 
 /// Whether zkcrypto's verifier, which shares no code with arkworks, accepts the bytes of a proof.
-pub fn zkcrypto_accepts(key: &ProvingKey<Bls12_381>, inputs: &[Fr], bytes: &[u8]) -> bool {
+pub fn zkcrypto_accepts(vk: &VerifyingKey<Bls12_381>, inputs: &[Fr], bytes: &[u8]) -> bool {
     let Ok(proof) = zk_groth16::Proof::<Bls12>::read(bytes) else { return false };
-    let vk = &key.vk;
+    // Two points that its format has for provers, and that no verifier reads.
+    let unread = bls12_381::G1Affine::generator();
     let vk = zk_groth16::VerifyingKey::<Bls12> {
         alpha_g1: g1(&vk.alpha_g1),
-        beta_g1: g1(&key.beta_g1),
+        beta_g1: unread,
         beta_g2: g2(&vk.beta_g2),
         gamma_g2: g2(&vk.gamma_g2),
-        delta_g1: g1(&key.delta_g1),
+        delta_g1: unread,
         delta_g2: g2(&vk.delta_g2),
         ic: vk.gamma_abc_g1.iter().map(g1).collect(),
     };
@@ -177,6 +260,19 @@ pub struct Opinion {
     pub verifier: &'static str,
     /// Whether it accepts the proof.
     pub accepts: bool,
+}
+
+/// What verifiers that are not ours say of proofs: that they accept all of them, or not.
+pub fn opinions(vk: &VerifyingKey<Bls12_381>, inputs: &[Fr], proofs: &[Proof]) -> Vec<Opinion> {
+    // arkworks' verifier does not look at what is missing among the inputs.
+    let is_complete = inputs.len() + 1 == vk.gamma_abc_g1.len();
+    let prepared = prepare_verifying_key(vk);
+    let arkworks = |proof| Groth16::<Bls12_381>::verify_proof(&prepared, proof, inputs) == Ok(true);
+    let zkcrypto = |proof| zkcrypto_accepts(vk, inputs, &proof_bytes(proof));
+    vec![
+        Opinion { verifier: "arkworks", accepts: is_complete && proofs.iter().all(arkworks) },
+        Opinion { verifier: "zkcrypto", accepts: proofs.iter().all(zkcrypto) },
+    ]
 }
 
 /// Time of a part of a proof.
@@ -297,12 +393,12 @@ impl LoadedKey {
     /// [`ProveError`].
     pub fn new(
         device: &Device,
-        problem: &Problem,
+        problem: &impl Provable,
         trust: Trust,
         key_file: Option<&Path>,
     ) -> Result<Self, ProveError> {
         let start = Instant::now();
-        let key = DeviceKey::new(device, &problem.key, &problem.r1cs, trust)?;
+        let key = problem.prepare(trust)?.load(device)?;
         let us = micros(start);
         let Some(path) = key_file else { return Ok(Self { key: Arc::new(key), us, file_us: None }) };
         drop(key);
@@ -332,12 +428,13 @@ pub struct ProveOptions<'a> {
 /// # Panics
 /// Without a pair of blinding numbers.
 pub fn prove(
-    problem: &Problem,
+    problem: &impl Provable,
     loaded: &LoadedKey,
     options: &ProveOptions<'_>,
 ) -> Result<ProofRow, ProveError> {
     let (key, device) = (&loaded.key, loaded.key.device());
-    let prover = Prover::with_key(key.clone(), &options.config)?;
+    let config = ProveConfig { reduction: Some(problem.reduction()), ..options.config };
+    let prover = Prover::with_key(key.clone(), &config)?;
     let (mut prove_us, mut free_bytes, mut proofs) = (Vec::new(), Vec::new(), Vec::new());
     let mut runs_agree = true;
     let mut last: Option<Report> = None;
@@ -345,7 +442,7 @@ pub fn prove(
         let mut first: Option<Proof> = None;
         for _ in 0..options.runs.max(1) {
             let start = Instant::now();
-            let (proof, report) = prover.prove_reported(&problem.assignment, *r, *s, true)?;
+            let (proof, report) = prover.prove_reported(problem.assignment(), *r, *s, true)?;
             prove_us.push(micros(start) - report.verify_us.unwrap_or(0.0));
             free_bytes.push(device.free_bytes()?);
             runs_agree &= *first.get_or_insert_with(|| proof.clone()) == proof;
@@ -355,14 +452,10 @@ pub fn prove(
     }
     let report = last.expect("there is at least one pair of blinding numbers");
     let bytes: Vec<_> = proofs.iter().map(proof_bytes).collect();
-    let mut opinions = Vec::new();
-    if options.config.verify {
-        let vk = prepare_verifying_key(&problem.key.vk);
-        let arkworks = |proof| Groth16::<Bls12_381>::verify_proof(&vk, proof, problem.inputs()) == Ok(true);
-        let zkcrypto = |bytes: &Vec<u8>| zkcrypto_accepts(&problem.key, problem.inputs(), bytes);
-        opinions.push(Opinion { verifier: "arkworks", accepts: proofs.iter().all(arkworks) });
-        opinions.push(Opinion { verifier: "zkcrypto", accepts: bytes.iter().all(zkcrypto) });
-    }
+    let opinions = match options.config.verify {
+        true => opinions(problem.verifying_key(), problem.public(), &proofs),
+        false => Vec::new(),
+    };
     let compare = |peer: &Peer| Comparison { prover: peer.prover, equal: peer.proofs == bytes, us: peer.us };
     let schedule = prover.schedule();
     let (uploaded_bytes, downloaded_bytes) = copied_bytes(schedule);
@@ -370,8 +463,8 @@ pub fn prove(
     let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(ProofRow {
         device: device.info().id.clone(),
-        circuit: problem.name.to_string(),
-        key_from: problem.key_from,
+        circuit: problem.name(),
+        key_from: problem.key_from(),
         shape: *key.shape(),
         upload: options.config.upload.to_string(),
         strategy: options.config.msm.strategy.to_string(),
@@ -402,17 +495,21 @@ pub fn prove(
 /// The key from a file, written first if there is none, and the time that it takes, in microseconds.
 fn key_from_file(
     device: &Device,
-    problem: &Problem,
+    problem: &impl Provable,
     trust: Trust,
     path: &Path,
 ) -> Result<(DeviceKey, f64), ProveError> {
     if !path.exists() {
-        PreparedKey::new(&problem.key, &problem.r1cs, trust)?.write(path)?;
+        problem.prepare(trust)?.write(path)?;
     }
     let start = Instant::now();
     let file = KeyFile::open(path)?;
     let key = file.key(trust)?;
-    if *key.shape() != Shape::of(&problem.r1cs) {
+    let (expected, found) = (problem.reduction(), key.shape().reduction);
+    if expected != found {
+        return Err(KeyError::Reduction { expected, found }.into());
+    }
+    if *key.shape() != problem.shape() {
         return Err(CacheError::OtherCircuit { path: path.into() }.into());
     }
     let key = key.load(device)?;
@@ -420,9 +517,21 @@ fn key_from_file(
 }
 
 /// Pairs of blinding numbers of a seed, the same on every device.
-pub fn blinding(seed: u64, circuit: CircuitName, count: u32) -> Vec<(Fr, Fr)> {
-    use ark_ff::UniformRand;
-    let rng = &mut random_numbers(seed, &format!("blinding {circuit}"));
+pub fn blinding(seed: u64, circuit: impl Display, count: u32) -> Vec<(Fr, Fr)> {
+    pairs(&mut random_numbers(seed, &format!("blinding {circuit}")), count)
+}
+
+/// Pairs of blinding numbers that nobody knows.
+///
+/// # Errors
+/// If the system has no random numbers.
+pub fn system_blinding(count: u32) -> Result<Zeroizing<Vec<(Fr, Fr)>>, getrandom::Error> {
+    let mut seed = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *seed)?;
+    Ok(Zeroizing::new(pairs(&mut ChaCha20Rng::from_seed(*seed), count)))
+}
+
+fn pairs(rng: &mut ChaCha20Rng, count: u32) -> Vec<(Fr, Fr)> {
     (0..count).map(|_| (Fr::rand(rng), Fr::rand(rng))).collect()
 }
 
@@ -447,7 +556,7 @@ fn phase_of(schedule: &Schedule, op: &Op) -> Option<String> {
         Action::Upload { .. } => "upload assignment".into(),
         Action::Download { .. } => "download".into(),
         Action::Launch { launch, .. } => match launch.kernel.as_ref() {
-            "groth16_eval_rows" | "groth16_check_rows" => "rows of a, b, c".into(),
+            "groth16_eval_rows" | "groth16_check_rows" | "groth16_multiply_rows" => "rows of a, b, c".into(),
             "groth16_quotient" => "transforms and quotient".into(),
             kernel if kernel.starts_with("ntt_") => "transforms and quotient".into(),
             _ => match stream.as_deref() {

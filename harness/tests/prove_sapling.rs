@@ -20,7 +20,7 @@ use harness::prove::{
 use msm_gpu::{MsmConfig, Strategy};
 
 fn accepts(problem: &Problem, inputs: &[Fr], bytes: &[u8]) -> bool {
-    zkcrypto_accepts(&problem.key, inputs, bytes)
+    zkcrypto_accepts(&problem.key.vk, inputs, bytes)
 }
 
 /// The same under each strategy, whole and in batches. Spend, whose proof takes a minute here, is

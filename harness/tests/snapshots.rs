@@ -9,7 +9,7 @@ use ark_serialize::CanonicalSerialize;
 use golden::{Snapshot, Snapshots, assert_folder};
 use gpu_core::Schedule;
 use gpu_core::check::check;
-use groth16::{Proof, ProofPlan, ProveConfig, Prover, Shape, Upload};
+use groth16::{Proof, ProofPlan, ProveConfig, Prover, Shape, Trust, Upload, Zkey};
 use harness::circuits::{CircuitName, Problem, constraints};
 use harness::oracle::random_numbers;
 use harness::prove::{blinding, proof_by_arkworks};
@@ -98,6 +98,13 @@ fn other_schedules(snapshots: &mut Snapshots) {
         let snapshot = Snapshot::new(what, table(&groth16::schedule::build(&plan)));
         snapshots.insert(format!("proof-sapling-output-{name}"), snapshot);
     }
+
+    let zkey = include_bytes!("../../golden/circom/mul.zkey");
+    let zkey = Zkey::read(zkey, Trust::Trusted).expect("a key");
+    let plan = ProofPlan::new(zkey.shape(), &ProveConfig::default(), &H200).expect("a plan");
+    let what = "a whole proof under a key of snarkjs: no verdict, no top coefficient";
+    let snapshot = Snapshot::new(what, table(&groth16::schedule::build(&plan)));
+    snapshots.insert("proof-snarkjs-mul".into(), snapshot);
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 pub mod bench;
 pub mod check;
+pub mod doctor;
 pub mod faults;
 pub mod gate;
+pub mod inspect;
 pub mod mutants;
 pub mod prove;
 pub mod report;
 pub mod schedule;
 pub mod soak;
 pub mod timeline;
+pub mod verify;

@@ -1,21 +1,29 @@
 //! `harness prove`: a proof on a device, verified by others.
 
-use crate::bisect::{Part, bisect};
+use crate::bisect::Part;
 use crate::circuits::{CircuitName, Problem};
 use crate::devices::{DeviceChoice, Devices};
 use crate::error::{Failure, Judgement};
 use crate::oracle::parse_seed;
-use crate::prove::{LoadedKey, ProofRow, ProveOptions, arkworks, blinding, prove, zkcrypto};
+use crate::prove::{
+    LoadedKey, Peer, ProofRow, Provable, ProveOptions, arkworks, blinding, prove, snarkjs_rules,
+    system_blinding, zkcrypto,
+};
 use crate::report::{bytes_text, new_table, write_json};
+use crate::snarkjs::SnarkjsProblem;
 use crate::trace_events::{Process, TraceFile};
+use ark_bls12_381::Fr;
+use ark_serialize::CanonicalDeserialize;
 use comfy_table::{CellAlignment, Table};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceInfo};
-use groth16::{MemoryEstimate, ProofPlan, ProveConfig, ProveError, Shape, Trust, Upload};
+use groth16::circom::json::{ProofJson, public_text};
+use groth16::{MemoryEstimate, Proof, ProofPlan, ProveConfig, ProveError, Trust, Upload};
 use msm_gpu::{DeviceLimits, MsmConfig, Strategy};
 use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 /// Proves a circuit on a device, and shows the proof to arkworks' and zkcrypto's verifiers.
 #[derive(Debug, Clone, clap::Args)]
@@ -23,19 +31,30 @@ pub struct ProveArgs {
     /// What to prove: `sapling-output`, `sapling-spend` or `mimc:ROUNDS` (two constraints a round)
     #[arg(long, default_value_t = CircuitName::SaplingOutput, value_name = "CIRCUIT")]
     pub circuit: CircuitName,
+    /// What to prove instead: proving key of snarkjs over BLS12-381 (`snarkjs groth16 setup`, `snarkjs zkey contribute`)
+    #[arg(long, value_name = "FILE", requires = "witness", conflicts_with_all = ["circuit", "params"])]
+    pub zkey: Option<PathBuf>,
+    /// Witness that circom's generator made for that key's circuit
+    #[arg(long, value_name = "FILE", requires = "zkey")]
+    pub witness: Option<PathBuf>,
+    /// Constraints of that circuit, to check the witness with: the first one that fails is named
+    #[arg(long, value_name = "FILE", requires = "zkey")]
+    pub r1cs: Option<PathBuf>,
     /// Where to run: `auto` (the simulated device, and every CUDA device), `sim`, `cuda` or `cuda:N`
     #[arg(long, default_value_t = DeviceChoice::Auto, value_name = "DEVICE")]
     pub device: DeviceChoice,
     /// Directory of sapling-output.params and sapling-spend.params, instead of the embedded keys
     #[arg(long, value_name = "DIR")]
     pub params: Option<PathBuf>,
-    /// Seed of the assignment, of a synthetic circuit's key, and of the blinding numbers
-    #[arg(long, default_value = "0x70726f7665", value_parser = parse_seed)]
-    pub seed: u64,
-    /// Shows the proof to no verifier (the default is to verify it)
+    /// Seed of the assignment, of a synthetic circuit's key, and of the blinding numbers [default: 0x70726f7665; with
+    /// --zkey the blinding numbers are the system's, and a seed gives zero knowledge up]
+    #[arg(long, value_parser = parse_seed)]
+    pub seed: Option<u64>,
+    /// Shows the proof to no verifier (the default is to verify it). With --zkey only --r1cs then checks the witness
     #[arg(long)]
     pub no_verify: bool,
-    /// Also proves with arkworks, and with zkcrypto where the circuit is Zcash's, and compares the bytes
+    /// Also proves with arkworks, and with zkcrypto where the circuit is Zcash's, and compares the bytes. With --zkey by
+    /// snarkjs' rules in arkworks' arithmetic
     #[arg(long)]
     pub compare: bool,
     /// Leaves the points of the key unchecked
@@ -59,9 +78,13 @@ pub struct ProveArgs {
     /// Runs of each proof; after the tenth, device memory must stay as it is
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
-    /// Writes the first proof's 192 bytes to a file
-    #[arg(long, value_name = "FILE")]
+    /// Writes the first proof's 192 bytes to a file. With --zkey a directory, of proof.json and public.json [default
+    /// there: .]
+    #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
+    /// Writes the public inputs to a file, in the form of snarkjs' public.json
+    #[arg(long, value_name = "FILE")]
+    pub public: Option<PathBuf>,
     /// Writes the last runs for Perfetto (ui.perfetto.dev) to a file, in the Trace Event Format
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -74,29 +97,82 @@ pub struct ProveArgs {
 #[derive(Debug, Serialize)]
 struct ProveReport<'a> {
     harness: &'static str,
-    seed: String,
+    seed: Option<String>,
     devices: Vec<&'a DeviceInfo>,
     no_cuda: Option<String>,
+    public: Vec<String>,
     proofs: &'a [ProofRow],
 }
+
+/// Seed where none is given and none is better.
+const SEED: u64 = 0x0070_726f_7665;
 
 /// Runs the command.
 ///
 /// # Errors
 /// [`Failure`]: without the device or the key, for sizes that have no plan, and where there is no proof.
 pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> {
-    let Devices { devices, no_cuda } = args.device.open(SimOptions::default())?;
-    let problem = Problem::new(args.circuit, args.seed, args.params.as_deref())?;
-    let blinding = blinding(args.seed, args.circuit, args.blindings);
+    match (&args.zkey, &args.witness) {
+        (Some(zkey), Some(witness)) => prove_snarkjs(args, zkey, witness, out),
+        _ => prove_circuit(args, out),
+    }
+}
+
+fn prove_circuit(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> {
+    let seed = args.seed.unwrap_or(SEED);
+    let devices = args.device.open(SimOptions::default())?;
+    let problem = Problem::new(args.circuit, seed, args.params.as_deref())?;
+    let blinding = blinding(seed, problem.name(), args.blindings);
     let mut peers = Vec::new();
     if args.compare {
         peers.push(arkworks(&problem, &blinding)?);
-        peers.extend(zkcrypto(&problem, args.seed, args.params.as_deref(), &blinding)?);
+        peers.extend(zkcrypto(&problem, seed, args.params.as_deref(), &blinding)?);
     }
-    let trust = if args.trust_key { Trust::Trusted } else { Trust::Checked };
+    prove_on(devices, &Task { args, seed: Some(seed), problem: &problem, blinding: &blinding, peers }, out)
+}
+
+fn prove_snarkjs(
+    args: &ProveArgs,
+    zkey: &Path,
+    witness: &Path,
+    out: &mut dyn Write,
+) -> Result<Judgement, Failure> {
+    let devices = args.device.open(SimOptions::default())?;
+    let problem = SnarkjsProblem::open(zkey, witness, args.r1cs.as_deref(), trust(args))?;
+    let blinding = match args.seed {
+        Some(seed) => Zeroizing::new(blinding(seed, problem.name(), args.blindings)),
+        None => system_blinding(args.blindings).map_err(Failure::Random)?,
+    };
+    let mut peers = Vec::new();
+    if args.compare {
+        peers.push(snarkjs_rules(&problem, &blinding)?);
+    }
+    prove_on(devices, &Task { args, seed: args.seed, problem: &problem, blinding: &blinding, peers }, out)
+}
+
+fn trust(args: &ProveArgs) -> Trust {
+    if args.trust_key { Trust::Trusted } else { Trust::Checked }
+}
+
+/// What is proved, in every way that the arguments ask for.
+struct Task<'a, P> {
+    args: &'a ProveArgs,
+    seed: Option<u64>,
+    problem: &'a P,
+    blinding: &'a [(Fr, Fr)],
+    peers: Vec<Peer>,
+}
+
+fn prove_on(
+    devices: Devices,
+    task: &Task<'_, impl Provable>,
+    out: &mut dyn Write,
+) -> Result<Judgement, Failure> {
+    let Devices { devices, no_cuda } = devices;
+    let Task { args, problem, .. } = *task;
     let mut rows: Vec<ProofRow> = Vec::new();
     for device in &devices {
-        let loaded = LoadedKey::new(device, &problem, trust, args.key_file.as_deref())?;
+        let loaded = LoadedKey::new(device, problem, trust(args), args.key_file.as_deref())?;
         let choices =
             args.strategy.iter().flat_map(|strategy| args.upload.iter().map(move |up| (strategy, up)));
         for (strategy, upload) in choices {
@@ -106,11 +182,12 @@ pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
                 verify: !args.no_verify,
                 ..ProveConfig::default()
             };
-            let options = ProveOptions { config, runs: args.runs, blinding: &blinding, peers: &peers };
-            write_estimate(device, &problem, &config, out)?;
-            let row = match prove(&problem, &loaded, &options) {
+            let options =
+                ProveOptions { config, runs: args.runs, blinding: task.blinding, peers: &task.peers };
+            write_estimate(device, problem, &config, out)?;
+            let row = match prove(problem, &loaded, &options) {
                 Err(error @ (ProveError::Invalid | ProveError::Quotient)) => {
-                    write_parts(&bisect(device, &problem)?, out).map_err(Failure::output)?;
+                    write_parts(&problem.parts_on(device)?, out).map_err(Failure::output)?;
                     return Err(error.into());
                 }
                 row => row?,
@@ -123,11 +200,12 @@ pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
     if !same {
         writeln!(out, "DIFFERENT: the proofs are not the same bytes").map_err(Failure::output)?;
     }
-    let write_to = |path: &PathBuf, bytes: &[u8]| {
-        std::fs::write(path, bytes).map_err(|source| Failure::Write { path: path.clone(), source })
-    };
-    if let (Some(path), Some(row)) = (&args.out, rows.first()) {
-        write_to(path, &from_hex(&row.proofs[0]))?;
+    let public = public_text(problem.public());
+    if let Some(row) = rows.first() {
+        write_proof(args, &from_hex(&row.proofs[0]), &public)?;
+    }
+    if let Some(path) = &args.public {
+        write_json(path, &public)?;
     }
     if let Some(path) = &args.trace {
         let process = |row: &ProofRow| {
@@ -140,9 +218,10 @@ pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
     if let Some(path) = &args.json {
         let report = ProveReport {
             harness: env!("CARGO_PKG_VERSION"),
-            seed: format!("{:#x}", args.seed),
+            seed: task.seed.map(|seed| format!("{seed:#x}")),
             devices: devices.iter().map(|device| device.info()).collect(),
             no_cuda: no_cuda.map(|error| error.to_string()),
+            public,
             proofs: &rows,
         };
         write_json(path, &report)?;
@@ -154,16 +233,16 @@ pub fn run(args: &ProveArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
 /// What the proof will take of memory, before it takes any.
 fn write_estimate(
     device: &Device,
-    problem: &Problem,
+    problem: &impl Provable,
     config: &ProveConfig,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let plan = ProofPlan::new(&Shape::of(&problem.r1cs), config, &DeviceLimits::of(device)?)?;
+    let plan = ProofPlan::new(&problem.shape(), config, &DeviceLimits::of(device)?)?;
     let memory = MemoryEstimate::new(&plan);
     writeln!(
         out,
         "memory that {} on {} takes: {} of the device for the key, {} for a proof; {} of the host, {} page-locked",
-        problem.name,
+        problem.name(),
         device.info().id,
         bytes_text(memory.resident_bytes),
         bytes_text(memory.run_bytes),
@@ -175,11 +254,31 @@ fn write_estimate(
 
 /// Which parts of a proof that nobody accepts the device gets wrong.
 fn write_parts(parts: &[Part], out: &mut dyn Write) -> std::io::Result<()> {
+    if parts.is_empty() {
+        return Ok(());
+    }
     writeln!(out, "the proof does not verify; its parts, each by itself beside arkworks':")?;
     for part in parts {
         writeln!(out, "  {:<10} {}", part.name, if part.is_equal { "equal" } else { "DIFFERENT" })?;
     }
     Ok(())
+}
+
+/// The proof's files: 192 bytes, or those that snarkjs reads.
+fn write_proof(args: &ProveArgs, bytes: &[u8], public: &[String]) -> Result<(), Failure> {
+    let failed = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| Failure::Write { path, source }
+    };
+    if args.zkey.is_some() {
+        let directory = args.out.as_deref().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(directory).map_err(failed(directory))?;
+        let proof = Proof::deserialize_compressed_unchecked(bytes).expect("these were a proof's points");
+        write_json(&directory.join("proof.json"), &ProofJson::from(&proof))?;
+        return write_json(&directory.join("public.json"), &public);
+    }
+    let Some(path) = &args.out else { return Ok(()) };
+    std::fs::write(path, bytes).map_err(failed(path))
 }
 
 fn from_hex(text: &str) -> Vec<u8> {

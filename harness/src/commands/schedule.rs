@@ -156,7 +156,7 @@ fn msm_config(args: &ScheduleArgs, batches: u32) -> MsmConfig {
 }
 
 /// What a device of the profile has left beside resident memory.
-fn limits(profile: &Profile, resident_bytes: u64) -> DeviceLimits {
+pub(crate) fn limits(profile: &Profile, resident_bytes: u64) -> DeviceLimits {
     DeviceLimits {
         free_bytes: profile.memory_bytes.saturating_sub(resident_bytes),
         resident_threads: u64::from(profile.sm_count) * SM_THREADS,

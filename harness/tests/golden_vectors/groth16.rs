@@ -205,12 +205,12 @@ fn by_others(ready: &BTreeMap<&str, Ready>, test: &Case) {
             let by_logs = Proof { a: g1(&output.logs.a), b: g2(&output.logs.b), c: g1(&output.logs.c) };
             assert_eq!(proof_bytes(&by_logs), expected, "{place}: its logs");
             let inputs = &assignment[1..r1cs.input_count()];
-            assert!(zkcrypto_accepts(key, inputs, &expected), "{place}: zkcrypto");
+            assert!(zkcrypto_accepts(&key.vk, inputs, &expected), "{place}: zkcrypto");
         }
         Input::Prove { .. } => {}
         Input::Verify { circuit, inputs, proof } => {
             let accepts =
-                zkcrypto_accepts(&ready[circuit.as_str()].key, &elements::<Fr>(inputs), &bytes(proof));
+                zkcrypto_accepts(&ready[circuit.as_str()].key.vk, &elements::<Fr>(inputs), &bytes(proof));
             assert_eq!(accepts, test.is_valid(), "{place}: zkcrypto");
         }
     }
