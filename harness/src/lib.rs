@@ -16,6 +16,7 @@ pub mod devices;
 pub mod error;
 pub mod faults;
 pub mod files;
+pub mod fuzz;
 pub mod lanes;
 pub mod mutants;
 pub mod oracle;

@@ -1,0 +1,6 @@
+//! libFuzzer on `harness::fuzz`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    (harness::fuzz::target("key_file").run)(data);
+});
