@@ -14,7 +14,8 @@ use crate::error::KeyError;
 use crate::key::{PreparedKey, Trust};
 use crate::plan::{Product, Shape};
 use crate::reduction::Reduction;
-use ark_bls12_381::{Bls12_381, G1Affine, G2Affine};
+use ark_bls12_381::{Bls12_381, Fr, G1Affine, G2Affine};
+use ark_ff::PrimeField;
 use ark_groth16::VerifyingKey;
 use gpu_core::Pod;
 use gpu_core::layout::{bytes_of, slice_of};
@@ -205,7 +206,7 @@ impl KeyFile {
         &self.path
     }
 
-    /// The key. Lengths and indices are always checked, for the device relies on them. Unless trusted, so is the hash,
+    /// The key. Lengths, indices and coefficients are always checked, for the device relies on them. Unless trusted, so is the hash,
     /// and the points too if they had not been when the file was written.
     ///
     /// # Errors
@@ -308,6 +309,9 @@ fn check_indices(key: &PreparedKey<'_>) -> Result<(), CacheError> {
     }
     if key.factors.iter().any(|factor| *factor >= shape.coefficient_count) {
         return refuse("factors", "a coefficient that does not exist");
+    }
+    if key.coefficients.iter().any(|value| value.0 >= Fr::MODULUS) {
+        return refuse("coefficients", "a value that is not below r");
     }
     Ok(())
 }

@@ -22,7 +22,7 @@
 use crate::plan::{FR_BYTES, Product, ProofPlan, Upload};
 use gpu_core::Space;
 use gpu_core::schedule::{Action, Arg, BufferId, EventId, Launch, Region, Schedule, StreamId, Work};
-use msm_gpu::Strategy;
+use msm_gpu::MsmPlan;
 use msm_gpu::schedule::{FOLD, MsmPart, ScalarSource, Streams};
 
 /// Name of the host step that copies a part of the assignment, in the order of its batch (written: the slot).
@@ -104,13 +104,7 @@ pub fn build(plan: &ProofPlan) -> Schedule {
         builder.multiply(values);
     }
     let h = builder.quotient(values);
-    let top_host = has_c.then(|| builder.top(h, download));
-    // Who waits for the rows of the products has waited for it too. With a collector, that is another thread.
-    let is_collected = plan.products.iter().any(|(_, msm)| matches!(msm.strategy, Strategy::Threaded { .. }));
-    let top_arrived = (has_c && is_collected).then(|| builder.schedule.event("top_arrived"));
-    if let Some(event) = top_arrived {
-        builder.record("top_arrived", download, event);
-    }
+    let top = has_c.then(|| builder.top(h, download));
     if let Some((arrived, failing_host)) = verdict {
         builder.schedule.push("failing_arrived", None, Action::HostWait { event: arrived });
         builder.host_step(VERDICT, failing_host);
@@ -142,10 +136,10 @@ pub fn build(plan: &ProofPlan) -> Schedule {
         parts.push(part);
     }
     parts.iter().for_each(|part| part.push_collect(&mut schedule));
-    if let Some(event) = top_arrived {
-        schedule.push("top_arrived", None, Action::HostWait { event });
-    }
-    if let Some(top_host) = top_host {
+    if let Some((arrived, top_host)) = top {
+        if let Some(event) = arrived {
+            schedule.push("top_arrived", None, Action::HostWait { event });
+        }
         let mut builder = Builder { plan, schedule: &mut schedule, resident: &resident, compute };
         builder.host_step(TOP, top_host);
     }
@@ -314,12 +308,22 @@ impl Builder<'_> {
         a
     }
 
-    /// The top coefficient of h, brought down. Gives where.
-    fn top(&mut self, h: Region, download: StreamId) -> BufferId {
+    /// The top coefficient of h, brought down. Gives where, and the mark of its arrival if that has to be waited for: rows of
+    /// the products come down after it, on the same stream, and most strategies wait for those.
+    fn top(&mut self, h: Region, download: StreamId) -> (Option<EventId>, BufferId) {
         let top_host = self.schedule.secret_buffer("top_host", Space::PinnedDownload, FR_BYTES);
         let top = Region { offset: h.offset + h.bytes - FR_BYTES, bytes: FR_BYTES, ..h };
         self.download("top", download, top, top_host);
-        top_host
+        // Rows that this thread collects, or a slot that it needs again.
+        let is_waited_for = |(_, msm): &(Product, MsmPlan)| {
+            msm.first_uncollected() < msm.batch_count || msm.slot_count() < msm.batch_count
+        };
+        let arrived = (!self.plan.products.iter().any(is_waited_for)).then(|| {
+            let arrived = self.schedule.event("top_arrived");
+            self.record("top_arrived", download, arrived);
+            arrived
+        });
+        (arrived, top_host)
     }
 
     /// A small download of what the compute stream has made by now.

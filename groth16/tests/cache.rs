@@ -3,9 +3,10 @@
 mod common;
 
 use ark_bls12_381::{Fq, Fr, G1Affine};
-use ark_ff::UniformRand;
+use ark_ff::{PrimeField, UniformRand};
 use ark_groth16::ProvingKey;
 use common::{Circuit, seeded};
+use gpu_core::layout::bytes_of;
 use gpu_core::{Device, sim::SimOptions};
 use groth16::{CacheError, KeyError, KeyFile, PreparedKey, ProveConfig, Prover, R1cs, Trust};
 use std::fs;
@@ -184,4 +185,37 @@ fn points_are_checked_once() {
     let error = file.key(Trust::Checked).expect_err("the point is wrong");
     assert!(matches!(error, CacheError::Key(KeyError::NotInSubgroup { index: 7, .. })), "{error}");
     file.key(Trust::Trusted).expect("it is trusted");
+}
+
+/// Numbers that are not below their modulus: points where nobody had checked them, and coefficients of the constraints in any
+/// file, for the kernels count on it.
+#[test]
+fn numbers_not_below_the_modulus_are_refused() {
+    let rng = &mut seeded("numbers_not_below_the_modulus");
+    let case = case(rng);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("key.gpu");
+    let prepared = PreparedKey::new(&case.key, &case.r1cs, Trust::Trusted).expect("a key");
+    prepared.write(&path).expect("a file");
+    let good = fs::read(&path).expect("the file");
+    for section in (0..SECTIONS).filter(|section| ![3, 4, 5].contains(section)) {
+        let (offset, bytes) = (number(&good, SIZES + 2 * section), number(&good, SIZES + 2 * section + 1));
+        let [offset, bytes] = [offset, bytes].map(|number| number as usize);
+        let modulus = if section == 6 { bytes_of(&[Fr::MODULUS]) } else { bytes_of(&[Fq::MODULUS]) }.to_vec();
+        // The first number, and the last one.
+        for at in [offset, offset + bytes - modulus.len()] {
+            // The modulus itself, and the largest integer of that size.
+            for hostile in [modulus.clone(), vec![0xff; modulus.len()]] {
+                let mut file = good.clone();
+                file[at..at + hostile.len()].copy_from_slice(&hostile);
+                rehash(&mut file);
+                let error = outcome(&path, &file, Trust::Checked).expect_err("it is not below the modulus");
+                let is_typed = match section {
+                    6 => matches!(error, CacheError::Structure { section: "coefficients", .. }),
+                    _ => matches!(error, CacheError::Key(KeyError::NotOnCurve { .. })),
+                };
+                assert!(is_typed, "section {section}: {error}");
+            }
+        }
+    }
 }

@@ -5,9 +5,10 @@ use crate::group::MsmGroup;
 use crate::modules;
 use crate::plan::{DeviceLimits, MsmConfig, MsmPlan, PlanError, ScalarForm};
 use crate::schedule::{self, BASES, FOLD, STAGE};
-use ark_bls12_381::Fr;
+use ark_bls12_381::{Fq, Fr};
 use ark_ec::AffineRepr;
 use ark_ff::{BigInt, PrimeField};
+use gpu_core::layout::{bytes_of, slice_of};
 use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Pod, Trace, Workspace};
 use rayon::prelude::*;
 use std::marker::PhantomData;
@@ -269,12 +270,17 @@ pub fn msm<G: MsmGroup>(device: &Device, bases: &[G::Affine], scalars: &[Fr]) ->
     Msm::<G, Fr>::new(&bases, &MsmConfig::default())?.run(scalars)
 }
 
-/// Membership checks, per curve because arkworks puts them on the concrete affine type.
+/// Membership checks, per curve because arkworks puts them on the concrete affine type. A coordinate that is not below p, as
+/// bytes from elsewhere can be, is on no curve: arkworks' arithmetic is not made for one.
 pub(crate) fn check_point<C: ark_ec::short_weierstrass::SWCurveConfig>(
     index: usize,
     point: &ark_ec::short_weierstrass::Affine<C>,
-) -> Result<(), MsmError> {
-    if !point.is_on_curve() {
+) -> Result<(), MsmError>
+where
+    ark_ec::short_weierstrass::Affine<C>: Pod,
+{
+    let coordinates: &[BigInt<6>] = slice_of(bytes_of(std::slice::from_ref(point)));
+    if coordinates.iter().any(|coordinate| *coordinate >= Fq::MODULUS) || !point.is_on_curve() {
         return Err(MsmError::NotOnCurve { index });
     }
     if !point.is_zero() && !point.is_in_correct_subgroup_assuming_on_curve() {

@@ -5,6 +5,8 @@ use gpu_core::Device;
 use serde::Serialize;
 use std::ops::Range;
 
+/// Batches of one product, at most: a schedule has a dozen operations for each, and takes its memory before anything runs.
+pub const BATCHES_MAX: u32 = 1 << 14;
 /// Bits of a scalar, and one more so that the carry of the last window is zero.
 const RECODED_BITS: u32 = 256;
 /// Threads of a block of the bucket reduction.
@@ -207,7 +209,7 @@ impl std::str::FromStr for ResultMemory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Batches {
-    /// So many, from 1 to the number of points.
+    /// So many, from 1 to the number of points, and to [`BATCHES_MAX`].
     Count(u32),
     /// As few as keep the device memory of the run under so many bytes.
     FitBytes(u64),
@@ -283,11 +285,19 @@ pub enum PlanError {
     /// Zero batches.
     #[error("an MSM has at least one batch")]
     ZeroBatches,
-    /// More batches than points.
-    #[error("{batch_count} batches of {base_count} points: at most one batch a point")]
+    /// More batches than points, or more than [`BATCHES_MAX`].
+    #[error(
+        "{batch_count} batches of {base_count} points: at most one batch a point, and {BATCHES_MAX} in all"
+    )]
     TooManyBatches {
         /// Batches asked for.
         batch_count: u32,
+        /// Points.
+        base_count: u64,
+    },
+    /// Points that no memory holds.
+    #[error("{base_count} points: their bytes are not a number of 64 bits")]
+    TooManyBases {
         /// Points.
         base_count: u64,
     },
@@ -375,9 +385,14 @@ impl MsmPlan {
         if config.graph && config.result_memory == ResultMemory::Pageable {
             return Err(PlanError::PageableGraph);
         }
+        if base_count.checked_mul(group.affine_bytes()).is_none() {
+            return Err(PlanError::TooManyBases { base_count });
+        }
         let plan = match config.batches {
             Batches::Count(0) => return Err(PlanError::ZeroBatches),
-            Batches::Count(batch_count) if u64::from(batch_count) > base_count.max(1) => {
+            Batches::Count(batch_count)
+                if u64::from(batch_count) > base_count.clamp(1, BATCHES_MAX.into()) =>
+            {
                 return Err(PlanError::TooManyBatches { batch_count, base_count });
             }
             Batches::Count(batch_count) => {
@@ -407,7 +422,7 @@ impl MsmPlan {
         loop {
             let counted = MsmConfig { batches: Batches::Count(batch_count), ..*config };
             let plan = Self::new(group, form, base_count, &counted, limits);
-            let next = (u64::from(batch_count) * 2).min(base_count).min(u64::from(u32::MAX)) as u32;
+            let next = (u64::from(batch_count) * 2).min(base_count).min(u64::from(BATCHES_MAX)) as u32;
             let too_big = matches!(plan, Err(PlanError::OutOfMemory { .. } | PlanError::BatchTooLong { .. }));
             if !too_big || next <= batch_count {
                 return plan;
@@ -433,7 +448,7 @@ impl MsmPlan {
             None => cheapest_window(group, batch_len),
         };
         let window_count = RECODED_BITS.div_ceil(window_bits);
-        if batch_len * u64::from(window_count) > u64::from(u32::MAX) || batch_len >= 1 << 31 {
+        if batch_len >= 1 << 31 || batch_len * u64::from(window_count) > u64::from(u32::MAX) {
             return Err(PlanError::BatchTooLong { batch_len, window_count });
         }
         let bucket_count = 1u32 << (window_bits - 1);

@@ -3,6 +3,7 @@
 use gpu_core::schedule::{Action, MAIN, Op};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, Schedule, Space};
+use msm_gpu::plan::BATCHES_MAX;
 use msm_gpu::schedule::{COLLECTOR, FOLD, STAGE, build};
 use msm_gpu::{
     Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm, Strategy,
@@ -76,9 +77,24 @@ fn what_cannot_be_planned_says_why() {
     let with =
         |batches, strategy, window_bits| MsmConfig { batches, strategy, window_bits, ..MsmConfig::default() };
     let one = Batches::Count(1);
-    let error = |config: &MsmConfig| plan(GroupKind::G1, 10, config).unwrap_err();
+    let error_of = |base_count, config: &MsmConfig| plan(GroupKind::G1, base_count, config).unwrap_err();
+    let error = |config: &MsmConfig| error_of(10, config);
     assert_eq!(error(&MsmConfig::batches(0)), PlanError::ZeroBatches);
     assert_eq!(error(&MsmConfig::batches(11)), PlanError::TooManyBatches { batch_count: 11, base_count: 10 });
+    // A schedule that would take all memory of the host is refused before it is built.
+    for batch_count in [BATCHES_MAX + 1, 1 << 31, u32::MAX] {
+        let base_count = 1 << 40;
+        let strategy = Strategy::Deferred { buffers: batch_count };
+        let config = with(Batches::Count(batch_count), strategy, None);
+        assert_eq!(error_of(base_count, &config), PlanError::TooManyBatches { batch_count, base_count });
+    }
+    let most = with(Batches::Count(BATCHES_MAX), Strategy::Hard, None);
+    assert_eq!(plan(GroupKind::G1, 1 << 40, &most).unwrap().batch_count, BATCHES_MAX);
+    // Memory that no number of batches keeps to, up to the most.
+    let fit = with(Batches::FitBytes(1 << 30), Strategy::Hard, None);
+    assert!(
+        matches!(error_of(1 << 57, &fit), PlanError::BatchTooLong { batch_len, .. } if batch_len == 1 << 43)
+    );
     for buffers in [0, 1] {
         for strategy in [Strategy::Deferred { buffers }, Strategy::Threaded { buffers }] {
             assert_eq!(error(&with(one, strategy, None)), PlanError::TooFewBuffers { buffers });
@@ -95,6 +111,22 @@ fn what_cannot_be_planned_says_why() {
     assert_eq!(error(&config), PlanError::PageableGraph);
     let huge = plan(GroupKind::G1, 1 << 31, &MsmConfig::default()).unwrap_err();
     assert!(matches!(huge, PlanError::BatchTooLong { batch_len: 0x8000_0000, .. }), "{huge}");
+    // Sizes whose bytes, or whose entries, are over 64 bits.
+    for base_count in [u64::MAX, u64::MAX / 96 + 1, 1 << 60] {
+        for batches in [one, Batches::Count(u32::MAX), Batches::FitBytes(1 << 40)] {
+            for group in [GroupKind::G1, GroupKind::G2] {
+                let config = with(batches, Strategy::Hard, None);
+                assert_eq!(plan(group, base_count, &config), Err(PlanError::TooManyBases { base_count }));
+            }
+        }
+    }
+    for window_bits in [None, Some(2), Some(20)] {
+        let error = error_of(1 << 57, &with(one, Strategy::Hard, window_bits));
+        assert!(
+            matches!(error, PlanError::BatchTooLong { batch_len, .. } if batch_len == 1 << 57),
+            "{error}"
+        );
+    }
     let small = DeviceLimits { free_bytes: 1 << 20, ..H200 };
     let big = MsmPlan::new(GroupKind::G2, ScalarForm::Canonical, 1 << 20, &MsmConfig::default(), &small)
         .unwrap_err();

@@ -28,8 +28,9 @@ fn number_u32(u: &mut Unstructured<'_>) -> Result<u32> {
     Ok(u32::try_from(number(u)?).unwrap_or(u32::MAX))
 }
 
-fn strategy(u: &mut Unstructured<'_>) -> Result<Strategy> {
-    let is_small = u.ratio(3, 4)?;
+/// A strategy. There is no bound on the buffers of a ring but the number of batches, and each is declared.
+fn strategy(u: &mut Unstructured<'_>, may_be_many: bool) -> Result<Strategy> {
+    let is_small = !may_be_many || u.ratio(3, 4)?;
     let buffers = if is_small { u.int_in_range(0..=5)? } else { number_u32(u)? };
     Ok(match u.int_in_range(0..=3)? {
         0 => Strategy::Hard,
@@ -42,7 +43,7 @@ fn strategy(u: &mut Unstructured<'_>) -> Result<Strategy> {
 fn msm_config(u: &mut Unstructured<'_>, batches: Batches) -> Result<MsmConfig> {
     Ok(MsmConfig {
         batches,
-        strategy: strategy(u)?,
+        strategy: strategy(u, matches!(batches, Batches::Count(0..=BATCHES_MAX)))?,
         window_bits: match u.int_in_range(0..=2)? {
             0 => None,
             1 => Some(u.int_in_range(2..=20)?),
