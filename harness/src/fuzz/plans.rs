@@ -31,7 +31,7 @@ fn number_u32(u: &mut Unstructured<'_>) -> Result<u32> {
 /// A strategy. There is no bound on the buffers of a ring but the number of batches, and each is declared.
 fn strategy(u: &mut Unstructured<'_>, may_be_many: bool) -> Result<Strategy> {
     let is_small = !may_be_many || u.ratio(3, 4)?;
-    let buffers = if is_small { u.int_in_range(0..=5)? } else { number_u32(u)? };
+    let buffers = if is_small { u.int_in_range(1..=7)? } else { number_u32(u)? };
     Ok(match u.int_in_range(0..=3)? {
         0 => Strategy::Hard,
         1 => Strategy::OnDevice,
@@ -44,18 +44,18 @@ fn msm_config(u: &mut Unstructured<'_>, batches: Batches) -> Result<MsmConfig> {
     Ok(MsmConfig {
         batches,
         strategy: strategy(u, matches!(batches, Batches::Count(0..=BATCHES_MAX)))?,
-        window_bits: match u.int_in_range(0..=2)? {
-            0 => None,
-            1 => Some(u.int_in_range(2..=20)?),
+        window_bits: match u.int_in_range(0..=7)? {
+            0..=2 => None,
+            3..=6 => Some(u.int_in_range(2..=20)?),
             _ => Some(number_u32(u)?),
         },
         result_memory: *u.choose(&[ResultMemory::Pinned, ResultMemory::Pageable])?,
-        graph: u.ratio(1, 4)?,
+        graph: u.ratio(1, 8)?,
     })
 }
 
 fn limits(u: &mut Unstructured<'_>) -> Result<DeviceLimits> {
-    let free_bytes = if u.ratio(1, 2)? { u64::MAX } else { number(u)? };
+    let free_bytes = if u.ratio(3, 4)? { u64::MAX } else { number(u)? };
     Ok(DeviceLimits { free_bytes, resident_threads: number(u)? })
 }
 
@@ -72,10 +72,10 @@ pub(super) fn msm_plan(data: &[u8]) -> bool {
 fn msm(u: &mut Unstructured<'_>) -> Result<bool> {
     let group = *u.choose(&[GroupKind::G1, GroupKind::G2])?;
     let form = *u.choose(&[ScalarForm::Montgomery, ScalarForm::Canonical])?;
-    let base_count = number(u)?;
-    let batches = match u.int_in_range(0..=2)? {
-        0 => Batches::Count(u.int_in_range(0..=BATCHES_MAX)?),
-        1 => Batches::Count(number_u32(u)?),
+    let base_count = if u.ratio(1, 4)? { number(u)? } else { number(u)? & 0x3fff_ffff };
+    let batches = match u.int_in_range(0..=3)? {
+        0 | 1 => Batches::Count(u.int_in_range(0..=BATCHES_MAX)?),
+        2 => Batches::Count(number_u32(u)?),
         _ => Batches::FitBytes(number(u)?),
     };
     let config = msm_config(u, batches)?;
