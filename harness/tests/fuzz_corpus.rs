@@ -212,9 +212,9 @@ fn mutate(rng: &mut ChaCha20Rng, bytes: &mut Vec<u8>, other: &[u8]) {
         kind => {
             // A field of four or eight bytes, at a multiple of four more often than not.
             let width = if kind == 7 { 4 } else { 8 };
-            let at = if rng.next_u32() % 4 > 0 { at & !3 } else { at };
+            let at = if !rng.next_u32().is_multiple_of(4) { at & !3 } else { at };
             let value = extreme(rng, len);
-            let field = if rng.next_u32() % 2 == 0 {
+            let field = if rng.next_u32().is_multiple_of(2) {
                 value.to_le_bytes()[..width].to_vec()
             } else {
                 value.to_be_bytes()[8 - width..].to_vec()
