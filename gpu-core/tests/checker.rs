@@ -400,6 +400,22 @@ fn malformed_names_each_fault_and_nothing_else() {
     assert_eq!(message, "schedule small cannot run on any device: two buffers are named rows");
 }
 
+/// What the caller has lent for a run is read where it lies, and nobody writes it: no download, and no step of the host.
+#[test]
+fn memory_of_the_caller_is_not_written() {
+    let mut small = Small::new();
+    let lent = small.schedule.buffer("lent", Space::Registered, 64);
+    let lent = small.schedule.whole(lent);
+    step(&mut small.schedule, "reads", None, vec![lent], vec![]);
+    step(&mut small.schedule, "writes", None, vec![], vec![lent]);
+    small.schedule.push("brings", None, Action::Download { stream: small.copy, src: small.rows, dst: lent });
+    let expected = [
+        "#1 writes on host: lent is Registered memory, not host memory of the schedule",
+        "#2 brings on copy: lent is Registered memory, not a target of downloads",
+    ];
+    assert_report(&small.schedule, &expected.map(|text| (HazardKind::Malformed, text)), &[]);
+}
+
 #[test]
 fn surplus_waits() {
     let mut small = Small::new();

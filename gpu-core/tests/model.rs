@@ -451,3 +451,57 @@ fn what_the_host_has_just_written_comes_late() {
         assert!((added - more).abs() < 1e-3, "{space:?}, {bytes}: {added}");
     }
 }
+
+#[test]
+fn a_copy_takes_its_least_time_and_the_largest_staged_one_does_not_block() {
+    let largest = 64 << 10;
+    let mut s = Schedule::new("edges of copies");
+    let (device, source) =
+        (s.buffer("points", Space::Device, largest), s.buffer("source", Space::Pageable, largest));
+    let part = |buffer, bytes| Region { buffer, offset: 0, bytes };
+    let stream = s.stream("upload");
+    for bytes in [1, largest] {
+        s.push("upload", None, Action::Upload { stream, src: part(source, bytes), dst: part(device, bytes) });
+        step(&mut s, 1.0);
+    }
+    let issued = 4.0 + 2.0 + largest as f64;
+    assert_spans(
+        &s,
+        &[
+            (3.0, 7.0), // one byte at 4 a microsecond would take a quarter of one
+            (3.0, 4.0),
+            (issued, issued + largest as f64 / 4.0),
+            (issued, issued + 1.0), // one byte more, and the host would be in the copy
+        ],
+    );
+}
+
+/// Spans of a measured trace: kernels of two streams overlap, and clocks of host and device are not quite one.
+#[test]
+fn a_timeline_of_spans_that_no_estimate_would_give() {
+    let mut s = Schedule::new("measured");
+    let (a, b) = (s.stream("a"), s.stream("b"));
+    let (device, slot) = (s.buffer("rows", Space::Device, 8), s.buffer("slot", Space::Pageable, 8));
+    for stream in [a, b, a] {
+        kernel(&mut s, None, stream, 1, products(1.0), vec![]);
+    }
+    step(&mut s, 1.0);
+    step(&mut s, 1.0);
+    let (src, dst) = (s.whole(device), s.whole(slot));
+    s.push("download", None, Action::Download { stream: a, src, dst });
+    s.push("download", None, Action::Download { stream: a, src, dst });
+    let span = |start_us, end_us| Span { start_us, end_us };
+    let spans = [
+        span(0.0, 10.0),
+        span(2.0, 4.0), // within the first
+        span(12.0, 14.0),
+        span(14.0, 30.0),
+        span(15.0, 20.0), // ends before the step before it
+        span(21.0, 29.0), // seen to end before the host got there: nothing was waited for
+        span(29.0, 33.0),
+    ];
+    let timeline = Timeline::new(&s, &spans);
+    assert_eq!(timeline.compute_busy_us, 12.0);
+    assert_eq!(timeline.gpu_idle_us, 33.0 - 12.0);
+    assert_eq!(timeline.host_blocked_us, 3.0, "from 30, where the host was, to 33");
+}

@@ -146,6 +146,7 @@ fn a_memory_limit_gives_the_batches() {
         let config = MsmConfig { batches: Batches::FitBytes(limit), ..MsmConfig::default() };
         let fitted = plan(GroupKind::G1, 1 << 20, &config).unwrap();
         assert!(fitted.device_bytes() <= limit, "{} > {limit}", fitted.device_bytes());
+        assert!(fitted.batch_count.is_power_of_two(), "{} batches", fitted.batch_count);
         if fitted.batch_count > 1 {
             let fewer = MsmConfig::batches(fitted.batch_count / 2);
             assert!(plan(GroupKind::G1, 1 << 20, &fewer).unwrap().device_bytes() > limit);
@@ -250,4 +251,61 @@ fn secrets_are_marked() {
         assert_eq!(buffer.secret, buffer.space != Space::Resident, "{}", buffer.name);
     }
     assert!(schedule.bytes_in(Space::PinnedUpload) >= 2 * 50 * 32);
+}
+
+/// Sizes that follow from the paper's by hand: what kernels index with, and what is tuned.
+#[test]
+fn sizes_of_a_plan_are_those_worked_out_by_hand() {
+    let with = |base_count, window_bits, resident_threads| {
+        let config = MsmConfig { window_bits: Some(window_bits), ..MsmConfig::default() };
+        let limits = DeviceLimits { resident_threads, ..H200 };
+        MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, base_count, &config, &limits).unwrap()
+    };
+    let resident = H200.resident_threads;
+    let plan = with(1 << 20, 10, resident);
+    assert_eq!((plan.window_count, plan.bucket_count, plan.digit_rows()), (26, 512, 27));
+    assert_eq!((plan.bucket_total(), plan.rows_total()), (26 * 512 + 1, 26 * 10 + 1));
+    assert_eq!((plan.line_bits(), plan.lines_total()), ((4, 5), 26 * (16 + 32)));
+    // 26 * 2^20 entries over 270 336 threads, and four times the 20 parts that a bucket has on average.
+    assert_eq!((plan.entries_per_thread, plan.merge_partials_max), (100, 80));
+    // 67 584 threads for 26 * 64 lines are 32 each, and a line of 16 buckets has no more than 16.
+    assert_eq!(plan.line_threads, 16);
+    // A small product, and a large one: 8 entries and 8 parts at least, 256 entries at most.
+    let small = with(1 << 10, 10, resident);
+    assert_eq!((small.entries_per_thread, small.merge_partials_max), (8, 8));
+    assert_eq!(with(1 << 22, 10, resident).entries_per_thread, 256);
+    // Wide windows have many lines: two threads each; on a device of any size a warp at most.
+    assert_eq!(with(1 << 20, 20, resident).line_threads, 2);
+    assert_eq!(with(1 << 20, 20, u64::MAX).line_threads, 32);
+}
+
+/// The window with the fewest multiplications, found again in integers.
+#[test]
+fn no_other_window_is_cheaper() {
+    for (group, field_muls) in [(GroupKind::G1, 1), (GroupKind::G2, 3)] {
+        for base_count in (0..=28).flat_map(|log_n| [1 << log_n, (1 << log_n) * 5 / 4]) {
+            let cost = |bits: u32| {
+                let (windows, buckets) = (u128::from(256_u32.div_ceil(bits)), 1_u128 << (bits - 1));
+                windows * (u128::from(base_count) * 10 + 3 * buckets * 14) * field_muls
+            };
+            let cheapest = (2..=20).min_by_key(|bits| cost(*bits)).unwrap();
+            let huge = DeviceLimits { free_bytes: u64::MAX, ..H200 };
+            let plan = MsmPlan::new(group, ScalarForm::Montgomery, base_count, &MsmConfig::default(), &huge);
+            match plan {
+                Ok(plan) => assert_eq!(plan.window_bits, cheapest, "{base_count} points"),
+                Err(error) => assert!(base_count > 1 << 28, "{base_count} points: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_fits_to_the_byte_fits() {
+    let config = MsmConfig { strategy: Strategy::Hard, ..MsmConfig::default() };
+    let exact = plan(GroupKind::G1, 1000, &config).unwrap();
+    let limits = |free_bytes| DeviceLimits { free_bytes, ..H200 };
+    let of =
+        |free_bytes| MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, 1000, &config, &limits(free_bytes));
+    assert_eq!(of(exact.device_bytes()), Ok(exact));
+    assert!(matches!(of(exact.device_bytes() - 1), Err(PlanError::OutOfMemory { .. })));
 }

@@ -162,3 +162,36 @@ fn tables_of_another_transform_are_refused() {
     let stream = schedule.stream("other");
     schedule::push(&mut schedule, stream, &plan, &coset, data, tables);
 }
+
+/// The edges of what has a plan: no jobs, grids of 2^31 - 1 blocks, bytes of 64 bits.
+#[test]
+fn what_has_no_plan_says_why() {
+    let said = |error: NttError| Err(format!("{error:?}"));
+    let plan = |log_n, job_count, pass_bits_max| {
+        NttPlan::new(log_n, job_count, &NttConfig { pass_bits_max, ..NttConfig::default() })
+            .map(drop)
+            .map_err(|error| format!("{error:?}"))
+    };
+    assert_eq!(plan(3, 0, 10), said(NttError::Empty));
+    assert_eq!(plan(33, 1, 10), said(NttError::DomainTooLarge { log_n: 33 }));
+    for pass_bits_max in [0, 11, u32::MAX] {
+        assert_eq!(plan(3, 1, pass_bits_max), said(NttError::PassBits { pass_bits_max }));
+    }
+    let too_many = |log_n, job_count| said(NttError::TooManyJobs { job_count, log_n });
+    // Blocks of 256 threads that take a value each.
+    assert_eq!(plan(10, 1 << 28, 10), Ok(()));
+    assert_eq!(plan(10, 1 << 29, 10), too_many(10, 1 << 29));
+    assert_eq!(plan(0, 1 << 39, 10), too_many(0, 1 << 39));
+    // Tiles of four values, for a pass of one stage over pairs of pairs.
+    assert_eq!(plan(2, (1 << 31) - 1, 1), Ok(()));
+    assert_eq!(plan(2, 1 << 31, 1), too_many(2, 1 << 31));
+    for job_count in [1 << 27, 1 << 32, u64::MAX] {
+        assert_eq!(plan(32, job_count, 10), too_many(32, job_count));
+    }
+}
+
+#[test]
+#[should_panic(expected = "value 8 of job 0")]
+fn an_index_beyond_its_job_is_not_the_next_one() {
+    NttPlan::new(3, 2, &NttConfig::default()).expect("a plan").byte_offset(0, 8);
+}
