@@ -187,7 +187,7 @@ impl Builder<'_> {
             }
             Upload::Pageable => (Space::Pageable, 1, z.bytes),
             Upload::Ring { slots, chunk } => {
-                let slot_bytes = (chunk.max(1) * FR_BYTES).min(z.bytes);
+                let slot_bytes = chunk.max(1).saturating_mul(FR_BYTES).min(z.bytes);
                 let chunks = z.bytes.div_ceil(slot_bytes);
                 (Space::PinnedUpload, u64::from(slots.max(1)).min(chunks), slot_bytes)
             }

@@ -327,6 +327,7 @@ fn configurations_agree(key: &Arc<DeviceKey>, assignment: &[Fr], r: Fr, s: Fr) {
         Upload::Ring { slots: 2, chunk: VARIABLES - 1 },
         Upload::Ring { slots: 2, chunk: VARIABLES },
         Upload::Ring { slots: 2, chunk: VARIABLES + 1 },
+        Upload::Ring { slots: u32::MAX, chunk: u64::MAX },
     ];
     // Batches of about a third, of at most 7 and of 2 points, and of one point each.
     let msms = [
