@@ -96,6 +96,29 @@ fn seed() -> u64 {
     seed
 }
 
+/// A wait between host threads that also decides whose operations come first on a stream. Without it the download would come
+/// after the other thread's operations and not before them: ordered too, and the other way round.
+#[test]
+fn a_wait_that_turns_an_order_round_is_not_surplus() {
+    let on = |thread, name: &'static str, action| Op {
+        name: name.into(),
+        batch: None,
+        thread: ThreadId(thread),
+        action,
+    };
+    let (stream, flag) = (StreamId(1), FlagId(0));
+    let whole = |buffer| Region { buffer: BufferId(buffer), offset: 0, bytes: BYTES };
+    let (src, dst) = (whole(DEVICE[2]), whole(DOWNLOAD_TARGETS[1]));
+    let schedule = with_ops(vec![
+        on(0, "await", Action::Await { flag }),
+        on(0, "record", Action::Record { stream, event: EventId(0) }),
+        on(1, "download", Action::Download { stream, src, dst }),
+        on(1, "signal", Action::Signal { flag }),
+    ]);
+    assert!(check(&schedule).surplus.is_empty());
+    agrees(&schedule);
+}
+
 #[test]
 fn the_checker_says_what_brute_force_says() {
     let seed = seed();

@@ -296,16 +296,14 @@ impl<'a> Executor<'a> {
         (issues, marks)
     }
 
-    /// Pairs of positions whose execution is not ordered: with everything that they could touch, not only
-    /// what they do.
-    fn unordered(&self) -> BTreeSet<(usize, usize)> {
+    /// Pairs of positions that some interleaving executes in this order: both directions of what is not ordered. With
+    /// everything that they could touch, not only what they do.
+    fn sequences(&self) -> Pairs {
         let mut pairs = BTreeSet::new();
         for state in self.states() {
-            for (earlier, later) in self.pairs() {
-                if self.is_executed(&state, later) && !self.is_executed(&state, earlier) {
-                    pairs.insert((earlier.min(later), earlier.max(later)));
-                }
-            }
+            let (done, left): (Vec<_>, Vec<_>) =
+                self.order.iter().copied().partition(|op| self.is_executed(&state, *op));
+            pairs.extend(done.iter().flat_map(|first| left.iter().map(|second| (*first, *second))));
         }
         pairs
     }
@@ -532,8 +530,8 @@ fn surplus_agrees(schedule: &Schedule, executor: &Executor<'_>, surplus: &BTreeS
             i != gone && !is_order && !copies_nothing(op)
         };
         let order = |schedule: &Schedule| -> BTreeSet<_> {
-            let unordered = Executor::new(schedule).unordered().into_iter();
-            unordered.filter(|(a, b)| does(*a, &schedule.ops[*a]) && does(*b, &schedule.ops[*b])).collect()
+            let sequences = Executor::new(schedule).sequences().into_iter();
+            sequences.filter(|(a, b)| does(*a, &schedule.ops[*a]) && does(*b, &schedule.ops[*b])).collect()
         };
         let is_same = order(&with) == order(&without);
         assert_eq!(surplus.contains(&wait), is_same, "wait #{}\n{}", wait, schedule);
