@@ -206,8 +206,8 @@ impl KeyFile {
         &self.path
     }
 
-    /// The key. Lengths, indices and coefficients are always checked, for the device relies on them. Unless trusted, so is the hash,
-    /// and the points too if they had not been when the file was written.
+    /// The key. Lengths, indices and coefficients are always checked, for the device relies on them. Unless trusted, so is
+    /// the hash, and the points too if they had not been when the file was written.
     ///
     /// # Errors
     /// [`CacheError`].

@@ -308,8 +308,8 @@ impl Builder<'_> {
         a
     }
 
-    /// The top coefficient of h, brought down. Gives where, and the mark of its arrival if that has to be waited for: rows of
-    /// the products come down after it, on the same stream, and most strategies wait for those.
+    /// The top coefficient of h, brought down. Gives where, and the mark of its arrival if that has to be waited for:
+    /// rows of the products come down after it, on the same stream, and most strategies wait for those.
     fn top(&mut self, h: Region, download: StreamId) -> (Option<EventId>, BufferId) {
         let top_host = self.schedule.secret_buffer("top_host", Space::PinnedDownload, FR_BYTES);
         let top = Region { offset: h.offset + h.bytes - FR_BYTES, bytes: FR_BYTES, ..h };

@@ -187,8 +187,8 @@ fn points_are_checked_once() {
     file.key(Trust::Trusted).expect("it is trusted");
 }
 
-/// Numbers that are not below their modulus: points where nobody had checked them, and coefficients of the constraints in any
-/// file, for the kernels count on it.
+/// Numbers that are not below their modulus: points where nobody had checked them, and coefficients of the constraints in
+/// any file, for the kernels count on it.
 #[test]
 fn numbers_not_below_the_modulus_are_refused() {
     let rng = &mut seeded("numbers_not_below_the_modulus");

@@ -92,8 +92,8 @@ pub fn unpacked_key_file(data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A key file as it is, and as what its header and sections are without padding. A key that comes out has the points that its
-/// sizes ask for.
+/// A key file as it is, and as what its header and sections are without padding. A key that comes out has the points that
+/// its sizes ask for.
 pub(super) fn key_file(data: &[u8]) -> bool {
     let read = |bytes: &[u8], trust| {
         let mut file = tempfile::NamedTempFile::new().expect("a temporary file");

@@ -3,8 +3,8 @@
 //!
 //! Each says whether it took the bytes for what they should be. Two programs call them: libFuzzer with coverage
 //! (`fuzz/`, `ci/fuzz.sh`), and a test that changes the files of `fuzz/corpus` at random, a bounded number of times
-//! (`harness/tests/fuzz_corpus.rs`). Promises are stronger than "no panic" where that is cheap: what two readers read is the same, what
-//! is printed reads back, what is planned fits, and the checker says what brute force says.
+//! (`harness/tests/fuzz_corpus.rs`). Promises are stronger than "no panic" where that is cheap: what two readers read is
+//! the same, what is printed reads back, what is planned fits, and the checker says what brute force says.
 
 mod checker;
 mod files;
