@@ -14,7 +14,7 @@ shift
 selection=("$@")
 (($#)) || selection=(-p gpu-core --test cuda_device --test cuda_compile --test cuda_cache --test cuda_driver)
 # The programs that tests start are built too, and are no tests.
-cargo test --no-run --message-format=json "${selection[@]}" | grep '"test":true' |
+cargo test --no-run --message-format=json "${selection[@]}" | grep '"kind":\["test"\]' |
   sed -n 's/.*"name":"\([^"]*\)".*"executable":"\([^"]*\)".*/\1 \2/p' |
   while read -r name path; do
     cp "$path" "$out/tests/$name"

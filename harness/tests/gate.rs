@@ -154,6 +154,18 @@ fn b124_an_interval_across_zero_is_noise_and_one_above_the_threshold_is_not() {
     assert!(report.reasons[0].contains("made of 2 runs: 3 are needed"), "{:?}", report.reasons);
 }
 
+/// A few rounds in turn with a peer make a ratio, and no time to be judged: noise there is no regression.
+#[test]
+fn b124_rounds_against_peers_are_not_judged() {
+    for id in ["peers/msm-g1/2^10/gpu", "sim/peers/msm-g1/2^10/gpu"] {
+        let runs = [1000.0, 1003.0, 998.0].map(|us| run(&[("a", us), (id, us)]));
+        let head = run(&[("a", 1000.0), (id, 2000.0)]);
+        let report = compare(&baseline(&runs), &head, std::slice::from_ref(&head), &GateSettings::default());
+        assert_eq!(report.outcome, Outcome::Ok, "{id}: {:?}", report.reasons);
+        assert!(report.rows.iter().all(|row| row.id != id));
+    }
+}
+
 /// What [`Baseline::new`] refuses to make, as a file could hold it.
 fn baseline_of_two() -> Baseline {
     let mut baseline = baseline(&[1000.0, 1001.0, 1002.0].map(|us| run(&[("a", us)])));

@@ -23,6 +23,9 @@ use std::process::exit;
 /// Environment variable that gpu-core's `links` metadata becomes in its dependents.
 const COMMON_HEADERS: &str = "DEP_GPU_CORE_SIM_INCLUDE";
 
+/// What names of kernels begin with in the objects of the simulated device.
+const PREFIX: &str = "sim_";
+
 /// One source with one set of definitions.
 #[derive(Debug)]
 struct Module {
@@ -195,6 +198,10 @@ impl Build {
         if marks.kernels.is_empty() {
             return Err(format!("{}: no EXPORT_KERNEL or EXPORT_COLLECTIVE", module.name));
         }
+        // A kernel has C linkage, and its name may be that of a function in somebody else's library.
+        for kernel in &marks.kernels {
+            build.define(kernel, format!("{PREFIX}{kernel}").as_str());
+        }
         // A header that changes concerns some modules: the others are recognised by their preprocessed text.
         let text = build.try_expand().map_err(about)?;
         let flags = build.try_get_compiler().map_err(about)?.to_command();
@@ -236,7 +243,7 @@ impl Build {
         }
         let _ = writeln!(out, "];\n\nunsafe extern \"C\" {{");
         for kernel in marks.iter().flat_map(|marks| &marks.kernels) {
-            let _ = writeln!(out, "    #[link_name = \"sim_kernel_{kernel}\"]");
+            let _ = writeln!(out, "    #[link_name = \"sim_kernel_{PREFIX}{kernel}\"]");
             let _ = writeln!(out, "    static SIM_{}: ::gpu_core::kernel::SimKernel;", kernel.to_uppercase());
         }
         let _ = writeln!(out, "}}");

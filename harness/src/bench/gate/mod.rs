@@ -237,6 +237,11 @@ fn change(entry: &BaselineEntry, head: &Measurement) -> Option<Change> {
         .then_some(Change { estimate, interval: Interval { low: estimate - half, high: estimate + half } })
 }
 
+/// Whether a benchmark is one of those that are run in turn with somebody else's: a few rounds, for a ratio.
+fn is_ratio(id: &str) -> bool {
+    id.strip_prefix("sim/").unwrap_or(id).starts_with("peers/")
+}
+
 /// Compares a run, and second runs of the same, with a baseline.
 pub fn compare(baseline: &Baseline, head: &Run, again: &[Run], settings: &GateSettings) -> GateReport {
     let mut outcome = Outcome::Ok;
@@ -245,9 +250,9 @@ pub fn compare(baseline: &Baseline, head: &Run, again: &[Run], settings: &GateSe
         outcome = outcome.or(found);
         reasons.extend(reason);
     };
-    let is_judged = |clock: Clock| settings.wall || clock != Clock::Wall;
+    let is_judged = |id: &str, clock| !is_ratio(id) && (settings.wall || clock != Clock::Wall);
     let mut rows: Vec<Row> = Vec::new();
-    for (id, entry) in baseline.entries.iter().filter(|(_, entry)| is_judged(entry.clock)) {
+    for (id, entry) in baseline.entries.iter().filter(|(id, entry)| is_judged(id, entry.clock)) {
         rows.push(row(id, entry, head, again, settings));
     }
     if rows.is_empty() {
@@ -256,7 +261,7 @@ pub fn compare(baseline: &Baseline, head: &Run, again: &[Run], settings: &GateSe
             Some("the baseline has no benchmark: there is nothing to compare with".into()),
         );
     }
-    for found in head.measurements.iter().filter(|found| is_judged(found.clock)) {
+    for found in head.measurements.iter().filter(|found| is_judged(&found.id, found.clock)) {
         if !baseline.entries.contains_key(&found.id) {
             let (id, head_us) = (found.id.clone(), Some(found.median_us));
             let (baseline_us, change, again, verdict) = (None, None, Vec::new(), Verdict::New);
