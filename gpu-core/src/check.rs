@@ -248,6 +248,8 @@ impl CheckedSchedule {
     /// # Errors
     /// [`GpuError::Hazard`] with the report.
     pub fn new(schedule: Schedule) -> Result<Self, GpuError> {
+        let _span = tracing::info_span!("check schedule", schedule = schedule.name, ops = schedule.ops.len())
+            .entered();
         let report = check(&schedule);
         if report.is_clean() {
             return Ok(Self { schedule, simulation_only: false });

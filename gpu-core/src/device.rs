@@ -110,6 +110,8 @@ impl Device {
             .iter()
             .filter(|module| module.kernels.iter().any(|entry| !kernels.contains_key(entry.name)))
             .collect();
+        let _span = (!missing.is_empty())
+            .then(|| tracing::info_span!("load kernels", modules = missing.len()).entered());
         let loaded: Vec<Result<Vec<Kernel>>> = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 missing.iter().map(|module| scope.spawn(|| self.backend().load(module))).collect();

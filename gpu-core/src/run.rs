@@ -198,6 +198,7 @@ impl Workspace {
     /// # Panics
     /// With the panic of a host step, once nothing is in flight any more.
     pub fn run(&mut self, bindings: &Bindings<'_>, steps: &HostSteps<'_>) -> Result<Trace> {
+        let _span = tracing::debug_span!("run schedule", schedule = self.schedule().name).entered();
         let places = self.places(bindings)?;
         if let Some(graphs) = &mut self.graphs {
             graphs.prepare(self.schedule.schedule(), &places);

@@ -157,6 +157,7 @@ impl Prover {
         if assignment[0] != Fr::ONE {
             return Err(ProveError::FirstNotOne);
         }
+        let _span = tracing::info_span!("prove", device = inner.key.device().info().id).entered();
         let mut job = inner.jobs.take(|| Workspace::new(inner.key.device(), inner.schedule.clone()))?;
         if timed {
             job.workspace().enable_timing()?;
@@ -193,7 +194,9 @@ impl Prover {
         job.keep();
         let start = Instant::now();
         let blinding = into_inner(blinding).expect("the scope has ended, and with it what it began");
+        let assembling = tracing::debug_span!("assemble").entered();
         let proof = into_inner(sums).assemble(&inner.key.points, &blinding, r, s);
+        drop(assembling);
         let assemble_us = start.elapsed().as_secs_f64() * 1e6;
         let mut verify_us = None;
         if inner.config.verify {

@@ -20,6 +20,7 @@ use harness::report::wants_colour;
 use std::io::Write;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 /// Shows that the GPU prover's products are right, on every device and under every synchronisation strategy.
 ///
@@ -95,6 +96,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
+        .with_span_events(FmtSpan::CLOSE)
         .with_ansi(wants_colour(&std::io::stderr()))
         .init();
     let out = &mut std::io::stdout().lock();

@@ -99,7 +99,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Every strategy, with each of [`BATCHES`].
+    /// Every strategy, in 2, 3 and 5 batches.
     pub fn all() -> Vec<Self> {
         let with_all = |strategy| BATCHES.map(|batches| Self { strategy, batches });
         EVERY_STRATEGY.into_iter().flat_map(with_all).collect()

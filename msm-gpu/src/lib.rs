@@ -1,6 +1,6 @@
 //! Multi-scalar multiplication over BLS12-381, G1 and G2, streamed through a device in batches.
 //!
-//! [`msm`] is the call for one product. [`Msm`] keeps bases, plan and memory on the device for many:
+//! [`msm()`] is the call for one product. [`Msm`] keeps bases, plan and memory on the device for many:
 //!
 //! ```
 //! use ark_bls12_381::{Fr, G1Affine, G1Projective};
