@@ -9,20 +9,43 @@ use gpu_core::{Device, DeviceKind};
 use harness::STRATEGIES;
 use harness::devices::DeviceChoice;
 use msm_gpu::{Bases, Batches, Msm, MsmConfig, MsmGroup, Strategy};
+use std::cell::Cell;
+use std::io::Write;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Every CUDA device, opened once. Says so where there is none, and fails there if `REQUIRE_GPU` is 1.
 fn cuda_devices() -> &'static [Device] {
     static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
-    DEVICES.get_or_init(|| match DeviceChoice::Cuda.open(SimOptions::default()) {
+    let devices = DEVICES.get_or_init(|| match DeviceChoice::Cuda.open(SimOptions::default()) {
         Ok(found) => found.devices,
         Err(error) => {
             let required = std::env::var("REQUIRE_GPU").is_ok_and(|value| value == "1");
             assert!(!required, "REQUIRE_GPU is 1: {error}");
-            println!("skipped: no CUDA device");
             Vec::new()
         }
-    })
+    });
+    if devices.is_empty() {
+        tell_skipped();
+    }
+    devices
+}
+
+/// Counts the tests that have asked for a CUDA device in vain, each once: a test has a thread of its own. Written past the
+/// capture of output, so that `cargo test` shows how many there were.
+fn tell_skipped() {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static IS_TOLD: Cell<bool> = const { Cell::new(false) });
+    if !IS_TOLD.replace(true) {
+        println!("skipped: no CUDA device");
+        let count = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test");
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped on CUDA, of which there is no device: {test} (test {count})"
+        );
+    }
 }
 
 /// A simulated device of the test's own, and every CUDA device.
