@@ -2,7 +2,7 @@
 //!
 //! A [`Schedule`] is plain data: operations on streams, with the bytes that each one reads and writes.
 //! Nothing runs when one is built. The same value is [checked](check::check) for stream races,
-//! [estimated](model::estimate) on a device profile, and [run](run::run) on one of two devices:
+//! [estimated](model::estimate) on a device profile, and [run](run::Workspace::run) on one of two devices:
 //!
 //! * **CUDA**, through the driver API, with kernels compiled by NVRTC for the exact chip;
 //! * **the simulated device**, which runs the same kernel sources compiled as C++, interleaves streams by a seed,
