@@ -337,13 +337,10 @@ fn configurations_agree(key: &Arc<DeviceKey>, assignment: &[Fr], r: Fr, s: Fr) {
         MsmConfig::batches(VARIABLES.div_ceil(2) as u32),
         MsmConfig { strategy: Strategy::Hard, ..MsmConfig::batches(1000) },
         MsmConfig { strategy: Strategy::OnDevice, ..MsmConfig::batches(1000) },
+        // Another thread collects: with a slot for each batch the first one waits for no rows, and else it does.
         MsmConfig { strategy: Strategy::Threaded { buffers: 2 }, ..MsmConfig::batches(1) },
         MsmConfig { strategy: Strategy::Threaded { buffers: 2 }, ..MsmConfig::batches(2) },
         MsmConfig { strategy: Strategy::Threaded { buffers: 3 }, ..MsmConfig::batches(7) },
-        // Another thread collects: with a slot for each batch the first one waits for no rows, and else it does.
-        MsmConfig { strategy: Strategy::Threaded { buffers: 2 }, ..MsmConfig::default() },
-        MsmConfig { strategy: Strategy::Threaded { buffers: 3 }, ..MsmConfig::batches(3) },
-        MsmConfig { strategy: Strategy::Threaded { buffers: 2 }, ..MsmConfig::batches(4) },
     ];
     let configs = uploads
         .map(|upload| ProveConfig { upload, ..ProveConfig::default() })
