@@ -288,12 +288,13 @@ impl<T: Pod> DownloadBuf<T> {
 /// caller's.
 pub struct Registered<'a, T> {
     device: Device,
-    items: &'a [T],
+    bytes: &'a [u8],
+    kind: PhantomData<T>,
 }
 
 impl<T> fmt::Debug for Registered<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Registered({} x {})", self.items.len(), std::any::type_name::<T>())
+        write!(f, "Registered({} B)", self.bytes.len())
     }
 }
 
@@ -304,10 +305,11 @@ impl<'a, T: Pod> Registered<'a, T> {
     /// [`GpuError::Driver`](crate::GpuError::Driver): memory that overlaps other memory that is page-locked, that is mapped
     /// read-only, or more than the system lets be locked.
     pub fn new(device: &Device, name: &str, items: &'a [T]) -> Result<Self> {
-        if size_of_val(items) > 0 {
-            device.register(name, bytes_of(items))?;
+        let bytes = bytes_of(items);
+        if !bytes.is_empty() {
+            device.register(name, bytes)?;
         }
-        Ok(Self { device: device.clone(), items })
+        Ok(Self { device: device.clone(), bytes, kind: PhantomData })
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -315,18 +317,14 @@ impl<'a, T: Pod> Registered<'a, T> {
     }
 
     pub(crate) fn bytes(&self) -> &'a [u8] {
-        bytes_of(self.items)
+        self.bytes
     }
 }
 
 impl<T> Drop for Registered<'_, T> {
     fn drop(&mut self) {
-        if size_of_val(self.items) > 0 {
-            // SAFETY: only `T: Pod` gets here, as in `new`: plain bytes without padding.
-            let bytes = unsafe {
-                std::slice::from_raw_parts(self.items.as_ptr().cast::<u8>(), size_of_val(self.items))
-            };
-            self.device.unregister(bytes);
+        if !self.bytes.is_empty() {
+            self.device.unregister(self.bytes);
         }
     }
 }

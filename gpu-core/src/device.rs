@@ -132,16 +132,12 @@ impl Device {
     /// so once more.
     pub(crate) fn register(&self, name: &str, memory: &[u8]) -> Result<()> {
         let mut registered = self.inner.registered.lock().unwrap_or_else(PoisonError::into_inner);
-        let holders = registered.entry((memory.as_ptr() as usize, memory.len())).or_insert(0);
-        if *holders == 0 {
+        let key = (memory.as_ptr() as usize, memory.len());
+        if !registered.contains_key(&key) {
             // SAFETY: the caller, `Registered`, borrows the memory until it unregisters it.
-            let outcome = unsafe { self.backend().register_host(name, memory.as_ptr(), memory.len()) };
-            if outcome.is_err() {
-                registered.remove(&(memory.as_ptr() as usize, memory.len()));
-                return outcome;
-            }
+            unsafe { self.backend().register_host(name, memory.as_ptr(), memory.len())? };
         }
-        *registered.get_mut(&(memory.as_ptr() as usize, memory.len())).expect("inserted above") += 1;
+        *registered.entry(key).or_insert(0) += 1;
         Ok(())
     }
 
