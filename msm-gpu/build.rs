@@ -4,7 +4,7 @@
 
 fn main() {
     let mut build = kernel_build::Build::new().header_dir("cuda").module("msm_digits", "cuda/digits.cu", &[]);
-    for stem in ["accumulate", "merge", "reduce"] {
+    for stem in ["pair", "accumulate", "merge", "reduce", "table"] {
         for (group, define) in [("g1", "GROUP_G1"), ("g2", "GROUP_G2")] {
             build = build.module(&format!("msm_{stem}_{group}"), &format!("cuda/{stem}.cu"), &[define]);
         }

@@ -17,6 +17,7 @@ typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int i32;
+typedef long long i64;
 
 #ifdef SIM
 #define DEV inline

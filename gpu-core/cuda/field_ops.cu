@@ -5,6 +5,7 @@
 #include "fp.cuh"
 #include "fp2.cuh"
 #include "fr.cuh"
+#include "inverse.cuh"
 
 DEV u32 thread_index() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
@@ -67,6 +68,18 @@ fp_sqr(Fp<1>* out, const Fp<1>* a, u32 n) {
   if (i < n) store_field(out + i, canonical(sqr(load_field(a + i))));
 }
 EXPORT_KERNEL(fp_sqr)
+
+// fp_inverse: inverse in Fp, one item a thread.
+//   in   a    Fp[n]
+//   out  out  Fp[n]
+//   law  out * a == 1, and out == 0 where a == 0
+//   cost 27 rounds of 30 division steps, a tenth of the 460 products of Fermat's theorem
+extern "C" __global__ void __launch_bounds__(256)
+fp_inverse(Fp<1>* out, const Fp<1>* a, u32 n) {
+  const u32 i = thread_index();
+  if (i < n) store_field(out + i, inverse(load_field(a + i)));
+}
+EXPORT_KERNEL(fp_inverse)
 
 // fp_mul_sub: difference of two products in Fp, one item a thread.
 //   in   a, b, c, d  Fp[n]
@@ -361,6 +374,18 @@ fp2_sqr(Fp2<1>* out, const Fp2<1>* a, u32 n) {
   store_field(out + n + i, canonical(sqr(raised(x))));
 }
 EXPORT_KERNEL(fp2_sqr)
+
+// fp2_inverse: inverse in Fp2, one item a thread.
+//   in   a    Fp2[n]
+//   out  out  Fp2[n]
+//   law  out * a == 1, and out == 0 where a == 0
+//   cost 27 rounds of 30 division steps, a tenth of the 460 products of Fermat's theorem
+extern "C" __global__ void __launch_bounds__(256)
+fp2_inverse(Fp2<1>* out, const Fp2<1>* a, u32 n) {
+  const u32 i = thread_index();
+  if (i < n) store_field(out + i, inverse(load_field(a + i)));
+}
+EXPORT_KERNEL(fp2_inverse)
 
 // fp2_mul_sub: difference of two products in Fp2, one item a thread; and with every coordinate raised by p.
 //   in   a, b, c, d  Fp2[n]

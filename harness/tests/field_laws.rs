@@ -132,6 +132,7 @@ fn fp_is_arkworks_fq() {
         check(device, "fp_neg", &[&a], &[each(&a, |a| -a)]);
         check(device, "fp_mul", &[&a, &b], std::slice::from_ref(&product));
         check(device, "fp_sqr", &[&a], std::slice::from_ref(&square));
+        check(device, "fp_inverse", &[&a], &[each(&a, |a| a.inverse().unwrap_or_default())]);
         check(device, "fp_mul_sub", &[&a, &b, &c, &d], std::slice::from_ref(&mul_sub));
         check(device, "fp_reduce", &[&a], &vec![a.clone(); 9]);
         check(device, "fp_lazy", &[&a, &b], &lazy);
@@ -199,6 +200,7 @@ fn fp2_is_arkworks_fq2() {
         check(device, "fp2_neg", &[&a], &[each(&a, |a| -a)]);
         check(device, "fp2_mul", &[&a, &b], &vec![product.clone(); 2]);
         check(device, "fp2_sqr", &[&a], &vec![each(&a, |a| a.square()); 2]);
+        check(device, "fp2_inverse", &[&a], &[each(&a, |a| a.inverse().unwrap_or_default())]);
         check(device, "fp2_mul_sub", &[&a, &b, &c, &d], &vec![mul_sub.clone(); 2]);
     }
 }

@@ -132,7 +132,7 @@ fn msm_plan(group: GroupKind, log_n: u32, config: &MsmConfig, limits: &DeviceLim
             "device_bytes": plan.device_bytes(),
             "batch_len_max": plan.batch_len_max(),
             "entries_max": plan.entries_max(),
-            "accumulate_threads_max": plan.accumulate_threads_max(),
+            "accumulate_threads_max": plan.accumulate_threads(plan.batch_len_max()),
             "bucket_total": plan.bucket_total(),
             "lines_total": plan.lines_total(),
             "rows_total": plan.rows_total(),

@@ -20,8 +20,52 @@ DEV u32 bucket_at(const u32* offsets, u32 total, u32 entry) {
   return low;
 }
 
+// The part of one thread.
+template <class Items>
+DEV void accumulate(Xyzz* buckets, Xyzz* heads, Xyzz* tails, const Items& items, const u32* offsets, u32 total,
+                    u32 rounds, u32 k, bool keep) {
+  const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
+  const u32 item_count = offsets[total] >> rounds;
+  const u64 first = (u64)t * k;
+  if (first >= item_count) return;
+  const u32 begin = (u32)first;
+  const u32 end = item_count - begin < k ? item_count : begin + k;
+  u32 bucket = bucket_at(offsets, total, begin << rounds);
+  u32 run_end = offsets[bucket + 1] >> rounds;
+  bool from_before = offsets[bucket] >> rounds < begin;
+  Sum sum = keep && !from_before ? Sum::load(&buckets[bucket]) : Sum::identity();
+  for (u32 i = begin; i < end; i++) {
+    if (i == run_end) {
+      sum.store(from_before ? &heads[t] : &buckets[bucket]);
+      from_before = false;
+      do run_end = offsets[++bucket + 1] >> rounds;
+      while (run_end == i);
+      sum = keep ? Sum::load(&buckets[bucket]) : Sum::identity();
+    }
+    items.add_to(sum, i);
+  }
+  const bool goes_on = run_end > end;
+  sum.store(from_before ? &heads[t] : goes_on ? &tails[t] : &buckets[bucket]);
+}
+
+struct Entries {
+  const Affine* bases;
+  const u32* entries;
+
+  DEV void add_to(Sum& sum, u32 i) const {
+    const u32 entry = entries[i];
+    sum.add_affine(bases[entry & ~SIGN_BIT], (entry & SIGN_BIT) != 0);
+  }
+};
+
+struct Points {
+  const Affine* points;
+
+  DEV void add_to(Sum& sum, u32 i) const { sum.add_affine(points[i], false); }
+};
+
 // msm_accumulate_runs: entries and bases -> buckets and partial sums, one thread per k entries.
-//   in   bases    Affine[n]             identity allowed
+//   in   bases    Affine[..]            identity allowed
 //        entries  u32[offsets[total]]   sorted by bucket
 //        offsets  u32[total + 1]
 //   in/out  buckets  Xyzz[total]        written where the run lies in one thread's part; others not touched
@@ -35,28 +79,19 @@ extern "C" __global__ void __launch_bounds__(128)
 GROUP_NAME(msm_accumulate_runs)(Xyzz* __restrict__ buckets, Xyzz* __restrict__ heads, Xyzz* __restrict__ tails,
                                 const Affine* __restrict__ bases, const u32* __restrict__ entries,
                                 const u32* __restrict__ offsets, u32 total, u32 k, u32 keep) {
-  const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
-  const u32 entry_count = offsets[total];
-  const u64 first = (u64)t * k;
-  if (first >= entry_count) return;
-  const u32 begin = (u32)first;
-  const u32 end = entry_count - begin < k ? entry_count : begin + k;
-  u32 bucket = bucket_at(offsets, total, begin);
-  u32 run_end = offsets[bucket + 1];
-  bool from_before = offsets[bucket] < begin;
-  Sum sum = keep && !from_before ? Sum::load(&buckets[bucket]) : Sum::identity();
-  for (u32 i = begin; i < end; i++) {
-    if (i == run_end) {
-      sum.store(from_before ? &heads[t] : &buckets[bucket]);
-      from_before = false;
-      do run_end = offsets[++bucket + 1];
-      while (run_end == i);
-      sum = keep ? Sum::load(&buckets[bucket]) : Sum::identity();
-    }
-    const u32 entry = entries[i];
-    sum.add_affine(bases[entry & ~SIGN_BIT], (entry & SIGN_BIT) != 0);
-  }
-  const bool goes_on = run_end > end;
-  sum.store(from_before ? &heads[t] : goes_on ? &tails[t] : &buckets[bucket]);
+  accumulate(buckets, heads, tails, Entries{bases, entries}, offsets, total, 0, k, keep);
 }
 EXPORT_KERNEL(GROUP_NAME(msm_accumulate_runs))
+
+// msm_accumulate_points: as msm_accumulate_runs, for the points that `rounds` rounds of pairs left (pair.cu).
+//   in   points   Affine[offsets[total] >> rounds]
+//        offsets  u32[total + 1]        multiples of 2^rounds
+//   in/out, out, law, ref   as msm_accumulate_runs, for runs of offsets[b] >> rounds
+//   cost per point: 8M + 2S, sizeof(Affine) B
+extern "C" __global__ void __launch_bounds__(128)
+GROUP_NAME(msm_accumulate_points)(Xyzz* __restrict__ buckets, Xyzz* __restrict__ heads, Xyzz* __restrict__ tails,
+                                  const Affine* __restrict__ points, const u32* __restrict__ offsets, u32 total,
+                                  u32 rounds, u32 k, u32 keep) {
+  accumulate(buckets, heads, tails, Points{points}, offsets, total, rounds, k, keep);
+}
+EXPORT_KERNEL(GROUP_NAME(msm_accumulate_points))

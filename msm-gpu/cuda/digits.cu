@@ -3,7 +3,10 @@
 //
 // A batch has n scalars and `windows` windows of `bits` bits. Digit rows are numbered 0 .. windows-1 for the
 // windows, least significant first; row `windows` marks the scalars equal to one, whose other digits are all zero.
-// Buckets are numbered row * buckets + |digit| - 1; the last one, windows * buckets, takes the marks.
+//
+// The windows share `sets` sets of buckets. Row w counts for set w % sets with the multiples 2^(bits * (w - w % sets)) of
+// the bases, which are column w / sets of their table; without a table there is one set a window, and one column. Buckets
+// are numbered set * buckets + |digit| - 1; the last one, sets * buckets, takes the marks.
 #include "base.cuh"
 #include "fr.cuh"
 
@@ -29,7 +32,7 @@ DEV void recode(u32* digits, const u32 limb[8], u32 i, u32 n, u32 bits, u32 wind
   u32 carry = 0, row = 0;
 #pragma unroll
   for (int k = 0; k < 8; k++) {
-    buffer |= (u64)limb[k] << available;  // available < bits <= 20: 32 more fit
+    buffer |= (u64)limb[k] << available;  // available < bits <= 24: 32 more fit
     available += 32;
     while (row < windows && (available >= bits || k == 7)) {
       const u32 value = ((u32)buffer & mask) + carry;  // 0 ..= 2^bits
@@ -48,7 +51,7 @@ DEV void recode(u32* digits, const u32 limb[8], u32 i, u32 n, u32 bits, u32 wind
 // msm_recode_digits: canonical scalars -> signed digits, one thread per scalar.
 //   in   scalars  Fr[n]                  canonical, < r: plain integers in the layout of Fr
 //   out  digits   u32[windows + 1][n]    bit 31 = sign, the rest |digit| <= 2^(bits-1); the last row marks ones
-//   pre  bits * windows >= 256, 2 <= bits <= 20
+//   pre  bits * windows >= 256, 2 <= bits <= 24
 //   law  sum_k digit[k][i] * 2^(bits*k) + digit[windows][i] == scalars[i]
 //   cost per scalar: 32 B read, 4*(windows+1) B written; bound by memory
 //   ref  [BDLO12 sec 4]
@@ -77,7 +80,10 @@ msm_recode_digits_mont(u32* __restrict__ digits, const Fr<1>* __restrict__ scala
 EXPORT_KERNEL(msm_recode_digits_mont)
 
 // Bucket of a digit that is not zero; of zero, some number that nobody uses.
-DEV u32 bucket_of(u32 digit, u32 row, u32 buckets) { return row * buckets + (digit & ~SIGN_BIT) - 1; }
+DEV u32 bucket_of(u32 digit, u32 row, u32 windows, u32 sets, u32 buckets) {
+  const u32 set = row == windows ? sets : row % sets;
+  return set * buckets + (digit & ~SIGN_BIT) - 1;
+}
 
 // counters[key] += unit for every lane with `counts`; what the counter was before this lane's turn, or anything without
 // `counts`. All lanes of a warp call it. Lanes with one key share one atomic operation: with all scalars equal, one
@@ -98,15 +104,16 @@ DEV u32 add_shared(u32* counters, u32 key, bool counts, u32 unit) {
 
 // msm_count_digits: digits -> entries per bucket, one thread per digit; blockIdx.y is the row.
 //   in   digits   u32[windows + 1][n]
-//   out  counts   u32[windows*buckets + 1]   zero before
+//   out  counts   u32[sets*buckets + 1]   zero before
 //   law  counts[b] == number of digits in bucket b
 //   cost per digit: 4 B read, one atomic addition; bound by memory
 extern "C" __global__ void __launch_bounds__(256)
-msm_count_digits(u32* __restrict__ counts, const u32* __restrict__ digits, u32 n, u32 buckets) {
+msm_count_digits(u32* __restrict__ counts, const u32* __restrict__ digits, u32 n, u32 windows, u32 sets,
+                 u32 buckets) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   const u32 row = blockIdx.y;
   const u32 digit = i < n ? digits[(u64)row * n + i] : 0;
-  add_shared(counts, bucket_of(digit, row, buckets), digit != 0, 1);
+  add_shared(counts, bucket_of(digit, row, windows, sets, buckets), digit != 0, 1);
 }
 EXPORT_KERNEL(msm_count_digits)
 
@@ -131,19 +138,22 @@ DEV u32 block_scan(u32 value, u32* total) {
 #define SCAN_PER_THREAD 8
 #define SCAN_TILE (256 * SCAN_PER_THREAD)
 
-// msm_scan_tiles: prefix sums inside tiles of 2048 counters, one block per tile.
+// msm_scan_tiles: prefix sums inside tiles of 2048 counters, one block per tile. Counters are rounded up to multiples of
+// 2^rounds.
 //   in   counts     u32[total]
 //   out  offsets    u32[total + 1]       offsets[i]: sum of the counters of i's tile before i; the last not written
 //        tile_sums  u32[tiles + 1]       sum of each tile; the last not written
 //   cost per counter: 4 B read, 4 B written; bound by memory
 //   ref  [HSO07] step-efficient scan
 extern "C" __global__ void __launch_bounds__(256)
-msm_scan_tiles(u32* __restrict__ offsets, u32* __restrict__ tile_sums, const u32* __restrict__ counts, u32 total) {
+msm_scan_tiles(u32* __restrict__ offsets, u32* __restrict__ tile_sums, const u32* __restrict__ counts, u32 total,
+               u32 rounds) {
+  const u32 rest = (1u << rounds) - 1;
   const u32 first = blockIdx.x * SCAN_TILE + threadIdx.x * SCAN_PER_THREAD;
   u32 count[SCAN_PER_THREAD];
   u32 sum = 0;
   for (u32 k = 0; k < SCAN_PER_THREAD; k++) {
-    count[k] = first + k < total ? counts[first + k] : 0;
+    count[k] = first + k < total ? (counts[first + k] + rest) & ~rest : 0;
     sum += count[k];
   }
   u32 tile_sum;
@@ -190,17 +200,19 @@ EXPORT_KERNEL(msm_scan_add)
 //   in      digits   u32[windows + 1][n]
 //           offsets  u32[total + 1]
 //   in/out  counts   u32[total]          entries per bucket before, zero after: ready for the next batch
-//   out     entries  u32[offsets[total]] bit 31 = sign, the rest the point's index in the batch
-//   law     the entries of bucket b, offsets[b] .. offsets[b+1], are the digits of bucket b in any order
+//   out     entries  u32[offsets[total]] bit 31 = sign, the rest column * stride + the point's index in the batch; what a
+//                                        run was rounded up by is not written
+//   law     the first entries of bucket b, from offsets[b] on, are the digits of bucket b in any order
 //   cost    per digit: 4 B read, one atomic addition, 4 B written apart; bound by memory
 extern "C" __global__ void __launch_bounds__(256)
 msm_scatter_entries(u32* __restrict__ entries, u32* __restrict__ counts, const u32* __restrict__ offsets,
-                    const u32* __restrict__ digits, u32 n, u32 buckets) {
+                    const u32* __restrict__ digits, u32 n, u32 windows, u32 sets, u32 buckets, u32 stride) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   const u32 row = blockIdx.y;
   const u32 digit = i < n ? digits[(u64)row * n + i] : 0;
-  const u32 bucket = bucket_of(digit, row, buckets);
+  const u32 bucket = bucket_of(digit, row, windows, sets, buckets);
   const u32 left = add_shared(counts, bucket, digit != 0, 0xffffffffu);  // adds -1: counts go back to zero
-  if (digit != 0) entries[offsets[bucket] + left - 1] = i | (digit & SIGN_BIT);
+  const u32 column = row == windows ? 0 : row / sets;
+  if (digit != 0) entries[offsets[bucket] + left - 1] = (column * stride + i) | (digit & SIGN_BIT);
 }
 EXPORT_KERNEL(msm_scatter_entries)

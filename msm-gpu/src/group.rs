@@ -24,7 +24,9 @@ pub trait MsmGroup:
     /// Which of the two it is.
     const KIND: GroupKind;
     /// Its kernels.
-    const MODULES: [&'static ModuleSource; 3];
+    const MODULES: [&'static ModuleSource; 4];
+    /// Kernels that compute tables of its points.
+    const TABLE_MODULE: &'static ModuleSource;
 
     /// XYZZ to arkworks' Jacobian coordinates, without an inversion: with Z = ZZ, x = X*ZZ/ZZ^2 and y = Y*ZZZ/ZZ^3.
     fn from_xyzz(point: &Xyzz<Self::Coord>) -> Self;
@@ -39,8 +41,9 @@ pub trait MsmGroup:
 impl MsmGroup for Projective<g1::Config> {
     type Coord = Fq;
     const KIND: GroupKind = GroupKind::G1;
-    const MODULES: [&'static ModuleSource; 3] =
-        [&modules::MSM_ACCUMULATE_G1, &modules::MSM_MERGE_G1, &modules::MSM_REDUCE_G1];
+    const MODULES: [&'static ModuleSource; 4] =
+        [&modules::MSM_PAIR_G1, &modules::MSM_ACCUMULATE_G1, &modules::MSM_MERGE_G1, &modules::MSM_REDUCE_G1];
+    const TABLE_MODULE: &'static ModuleSource = &modules::MSM_TABLE_G1;
 
     fn from_xyzz(point: &Xyzz<Fq>) -> Self {
         jacobian(point)
@@ -54,8 +57,9 @@ impl MsmGroup for Projective<g1::Config> {
 impl MsmGroup for Projective<g2::Config> {
     type Coord = Fq2;
     const KIND: GroupKind = GroupKind::G2;
-    const MODULES: [&'static ModuleSource; 3] =
-        [&modules::MSM_ACCUMULATE_G2, &modules::MSM_MERGE_G2, &modules::MSM_REDUCE_G2];
+    const MODULES: [&'static ModuleSource; 4] =
+        [&modules::MSM_PAIR_G2, &modules::MSM_ACCUMULATE_G2, &modules::MSM_MERGE_G2, &modules::MSM_REDUCE_G2];
+    const TABLE_MODULE: &'static ModuleSource = &modules::MSM_TABLE_G2;
 
     fn from_xyzz(point: &Xyzz<Fq2>) -> Self {
         jacobian(point)

@@ -19,16 +19,18 @@
 //! The work of a batch, kernel by kernel, and the schedules around it are in [`schedule`]; sizes are in [`plan`].
 //! All of it is variable-time in the scalars.
 
+mod cost;
 pub mod fold;
 pub mod group;
 pub mod modules;
 pub mod msm;
 pub mod plan;
 pub mod schedule;
+mod table;
 
 pub use group::MsmGroup;
 pub use msm::{Bases, Msm, MsmError, Scalar, msm, reduced};
 pub use plan::{
-    Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm, Strategy,
-    SyncPattern,
+    BaseSet, Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
+    Strategy, SyncPattern, Table,
 };

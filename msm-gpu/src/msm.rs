@@ -3,8 +3,9 @@
 use crate::fold::fold;
 use crate::group::MsmGroup;
 use crate::modules;
-use crate::plan::{DeviceLimits, MsmConfig, MsmPlan, PlanError, ScalarForm};
-use crate::schedule::{self, BASES, FOLD, STAGE};
+use crate::plan::{BaseSet, DeviceLimits, MsmConfig, MsmPlan, PlanError, ScalarForm, Table};
+use crate::schedule::{self, BASES, FOLD, SCALARS, STAGE};
+use crate::table;
 use ark_bls12_381::{Fq, Fr};
 use ark_ec::AffineRepr;
 use ark_ff::{BigInt, PrimeField};
@@ -35,6 +36,12 @@ pub enum MsmError {
     ScalarNotReduced {
         /// Its index.
         index: usize,
+    },
+    /// Scalars from the host for a product over resident ones, or the other way round.
+    #[error("scalars {} are expected", if *.takes_resident { "on the device" } else { "from the host" })]
+    WrongSource {
+        /// Whether they are expected on the device.
+        takes_resident: bool,
     },
     /// A base that is not on the curve.
     #[error("base {index} is not on the curve")]
@@ -95,10 +102,12 @@ pub fn reduced(raw: &[BigInt<4>]) -> Vec<Fr> {
     raw.par_iter().map(|integer| Fr::from_le_bytes_mod_order(&integer.to_bytes_le())).collect()
 }
 
-/// Bases on a device. Clones share them.
+/// Bases on a device, and multiples of them where they have a table. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Bases<G: MsmGroup> {
+    /// Columns of the table, one after another; the bases themselves are the first.
     points: DeviceBuf<G::Affine>,
+    set: BaseSet,
 }
 
 impl<G: MsmGroup> Bases<G> {
@@ -123,17 +132,36 @@ impl<G: MsmGroup> Bases<G> {
     /// # Errors
     /// [`MsmError::Gpu`].
     pub fn trusted(device: &Device, points: &[G::Affine]) -> Result<Self, MsmError> {
-        Ok(Self { points: DeviceBuf::from_slice(device, "bases", points)? })
+        Ok(Self {
+            points: DeviceBuf::from_slice(device, "bases", points)?,
+            set: (points.len() as u64).into(),
+        })
     }
 
-    /// Number of points.
+    /// The same bases with a table of multiples, computed on the device: `table.columns` times their memory, and fewer
+    /// additions in every product. [`Table::within`] finds the table for so much memory.
+    ///
+    /// # Errors
+    /// [`MsmError::Plan`] for a table that no product could use; [`MsmError::Gpu`].
+    pub fn with_table(&self, table: Table) -> Result<Self, MsmError> {
+        let set = BaseSet { count: self.set.count, table: Some(table) };
+        set.check()?;
+        Ok(Self { points: table::build::<G>(self.device(), &self.points, &table)?, set })
+    }
+
+    /// Number of bases.
     pub fn len(&self) -> usize {
-        self.points.len()
+        self.set.count as usize
+    }
+
+    /// Number of bases, and their table.
+    pub fn set(&self) -> BaseSet {
+        self.set
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.points.is_empty()
+        self.set.count == 0
     }
 
     /// The device that they are on.
@@ -148,6 +176,7 @@ impl<G: MsmGroup> Bases<G> {
 pub struct Msm<G: MsmGroup, S: Scalar = Fr> {
     plan: MsmPlan,
     bindings: Bindings<'static>,
+    takes_resident: bool,
     workspace: Option<Workspace>,
     trace: Option<Trace>,
     kind: PhantomData<(G, S)>,
@@ -159,9 +188,23 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
     /// # Errors
     /// [`MsmError::Plan`] before anything is allocated; [`MsmError::Gpu`].
     pub fn new(bases: &Bases<G>, config: &MsmConfig) -> Result<Self, MsmError> {
-        let limits = DeviceLimits::of(bases.device())?;
-        let plan = MsmPlan::new(G::KIND, S::FORM, bases.len() as u64, config, &limits)?;
+        let plan = Self::planned(bases, config)?;
         Self::with_schedule(bases, plan, CheckedSchedule::new(schedule::build(&plan))?)
+    }
+
+    /// As [`new`](Self::new), for scalars that are on the device already: [`run_resident`](Self::run_resident) takes them.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn over_resident(bases: &Bases<G>, config: &MsmConfig) -> Result<Self, MsmError> {
+        let plan = Self::planned(bases, config)?;
+        let schedule = CheckedSchedule::new(schedule::build_resident(&plan))?;
+        Ok(Self { takes_resident: true, ..Self::with_schedule(bases, plan, schedule)? })
+    }
+
+    fn planned(bases: &Bases<G>, config: &MsmConfig) -> Result<MsmPlan, MsmError> {
+        let limits = DeviceLimits::of(bases.device())?;
+        Ok(MsmPlan::new(G::KIND, S::FORM, bases.set, config, &limits)?)
     }
 
     /// As [`new`](Self::new), with a schedule that is not the plan's own: how the harness runs what it has
@@ -182,8 +225,8 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
         let workspace = match plan.batch_count {
             0 => None,
             _ => {
-                let [accumulate, merge, reduce] = G::MODULES;
-                device.load(&[&modules::MSM_DIGITS, accumulate, merge, reduce])?;
+                let [pair, accumulate, merge, reduce] = G::MODULES;
+                device.load(&[&modules::MSM_DIGITS, pair, accumulate, merge, reduce])?;
                 let mut workspace = Workspace::new(device, Arc::new(schedule))?;
                 if plan.graph {
                     workspace.enable_graphs()?;
@@ -192,7 +235,8 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
             }
         };
         let bindings = Bindings::new().bind(BASES, &bases.points);
-        Ok(Self { plan, bindings, workspace, trace: None, kind: PhantomData })
+        let takes_resident = false;
+        Ok(Self { plan, bindings, takes_resident, workspace, trace: None, kind: PhantomData })
     }
 
     /// Measures each operation on the device's clock from now on.
@@ -221,21 +265,43 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
     /// The sum of `scalars[i] * bases[i]`. No points give the identity.
     ///
     /// # Errors
-    /// [`MsmError::LengthMismatch`], [`MsmError::ScalarNotReduced`] before anything runs; [`MsmError::Gpu`], after which the
-    /// next run is right again.
+    /// [`MsmError::LengthMismatch`], [`MsmError::ScalarNotReduced`] before anything runs; [`MsmError::WrongSource`] after
+    /// [`over_resident`](Self::over_resident); [`MsmError::Gpu`], after which the next run is right again.
     pub fn run(&mut self, scalars: &[S]) -> Result<G, MsmError> {
-        let bases = self.plan.base_count as usize;
-        if scalars.len() != bases {
-            return Err(MsmError::LengthMismatch { bases, scalars: scalars.len() });
-        }
+        self.expect(scalars.len(), false)?;
         if let Some(index) = scalars.par_iter().position_first(|scalar| !scalar.is_reduced()) {
             return Err(MsmError::ScalarNotReduced { index });
         }
+        self.run_bound(self.bindings.clone(), scalars)
+    }
+
+    /// As [`run`](Self::run), with scalars on the device. Canonical ones must be below the group order: nobody looks.
+    ///
+    /// # Errors
+    /// [`MsmError::LengthMismatch`]; [`MsmError::WrongSource`] unless made by [`over_resident`](Self::over_resident);
+    /// [`MsmError::Gpu`].
+    pub fn run_resident(&mut self, scalars: &DeviceBuf<S>) -> Result<G, MsmError> {
+        self.expect(scalars.len(), true)?;
+        self.run_bound(self.bindings.clone().bind(SCALARS, scalars), &[])
+    }
+
+    fn expect(&self, scalars: usize, resident: bool) -> Result<(), MsmError> {
+        let bases = self.plan.base_count as usize;
+        if scalars != bases {
+            return Err(MsmError::LengthMismatch { bases, scalars });
+        }
+        match resident == self.takes_resident || bases == 0 {
+            true => Ok(()),
+            false => Err(MsmError::WrongSource { takes_resident: self.takes_resident }),
+        }
+    }
+
+    fn run_bound(&mut self, bindings: Bindings<'_>, scalars: &[S]) -> Result<G, MsmError> {
         let plan = self.plan;
         let Some(workspace) = &mut self.workspace else { return Ok(G::zero()) };
         // Nothing panics under the lock but the addition itself, and then the run panics too.
         let total = Mutex::new(G::zero());
-        let trace = workspace.run(&self.bindings, &|op, mut views| {
+        let trace = workspace.run(&bindings, &|op, mut views| {
             let batch = op.batch.expect("host steps of an MSM belong to a batch");
             match op.name.as_ref() {
                 STAGE => {

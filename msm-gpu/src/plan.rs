@@ -1,6 +1,7 @@
 //! The plan: sizes, windows and bytes of an MSM, from a pure function. The run never asks the driver how much
 //! is left.
 
+use crate::cost::{self, Choice, PAIR_ROUNDS_MAX};
 use gpu_core::Device;
 use serde::Serialize;
 use std::ops::Range;
@@ -8,7 +9,17 @@ use std::ops::Range;
 /// Batches of one product, at most: a schedule has a dozen operations for each, and takes its memory before anything runs.
 pub const BATCHES_MAX: u32 = 1 << 14;
 /// Bits of a scalar, and one more so that the carry of the last window is zero.
-const RECODED_BITS: u32 = 256;
+pub(crate) const RECODED_BITS: u32 = 256;
+/// Bits that a window can have.
+pub(crate) const WINDOW_BITS: std::ops::RangeInclusive<u32> = 2..=24;
+/// Pairs that one round adds at a time: with more, what it keeps of each would take more memory than it saves time.
+const SLICE_PAIRS: u64 = 1 << 25;
+/// Points of a table are numbered with 31 bits, and the last number stands for none.
+const TABLE_POINTS_MAX: u64 = (1 << 31) - 1;
+/// Pairs of one thread of a round, at most: beyond that the share of the inversion is nothing.
+const PAIRS_PER_THREAD: u64 = 128;
+/// Products that one thread inverts together, at most.
+const INVERT_PER_THREAD: u64 = 16;
 /// Threads of a block of the bucket reduction.
 pub(crate) const REDUCE_BLOCK: u32 = 64;
 /// Counters that one block of the prefix sum takes.
@@ -51,7 +62,16 @@ impl GroupKind {
         14.0 * self.coord_muls()
     }
 
-    fn coord_muls(self) -> f64 {
+    /// Sixteenths of the device's threads that the registers of a round of pairs leave room for.
+    fn pair_share(self) -> u64 {
+        match self {
+            GroupKind::G1 => 4,
+            GroupKind::G2 => 3,
+        }
+    }
+
+    /// Multiplications in Fp of one in the field of the coordinates.
+    pub(crate) fn coord_muls(self) -> f64 {
         match self {
             GroupKind::G1 => 1.0,
             GroupKind::G2 => 3.0,
@@ -215,6 +235,77 @@ pub enum Batches {
     FitBytes(u64),
 }
 
+/// Multiples of bases that are kept on the device: column j holds `2^(j * window_bits * sets)` times them, column 0 the
+/// bases themselves. Windows that are `sets` apart then share their buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub struct Table {
+    /// Bits of a window, 2 to 24, of every product with it.
+    pub window_bits: u32,
+    /// Columns, at most as many as there are windows.
+    pub columns: u32,
+}
+
+impl Table {
+    /// The cheapest table of at most `bytes` for products of all `count` bases at once, with windows of so many bits or of
+    /// any number; `None` where the bases alone are as good, or nothing fits.
+    pub fn within(group: GroupKind, count: u64, bytes: u64, window_bits: Option<u32>) -> Option<Self> {
+        let window_bits = window_bits.map(|bits| bits.clamp(*WINDOW_BITS.start(), *WINDOW_BITS.end()));
+        cost::cheapest_table(group, count, bytes, window_bits)
+    }
+
+    /// Windows of a scalar.
+    pub fn window_count(&self) -> u32 {
+        RECODED_BITS.div_ceil(self.window_bits)
+    }
+
+    /// Sets of buckets: windows that have none in common.
+    pub fn set_count(&self) -> u32 {
+        self.window_count().div_ceil(self.columns)
+    }
+
+    /// Bits between two columns.
+    pub fn column_bits(&self) -> u32 {
+        self.window_bits * self.set_count()
+    }
+}
+
+/// Bases as a plan sees them. A bare number stands for so many without a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub struct BaseSet {
+    /// Number of bases.
+    pub count: u64,
+    /// Multiples of them.
+    pub table: Option<Table>,
+}
+
+impl BaseSet {
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
+        let Some(table @ Table { window_bits, columns }) = self.table else { return Ok(()) };
+        check_window(window_bits)?;
+        let (window_count, base_count) = (table.window_count(), self.count);
+        if !(1..=window_count).contains(&columns) {
+            return Err(PlanError::TableColumns { columns, window_count });
+        }
+        match base_count.checked_mul(columns.into()) {
+            Some(points) if points <= TABLE_POINTS_MAX => Ok(()),
+            _ => Err(PlanError::TableTooLong { columns, base_count }),
+        }
+    }
+}
+
+impl From<u64> for BaseSet {
+    fn from(count: u64) -> Self {
+        Self { count, table: None }
+    }
+}
+
+fn check_window(window_bits: u32) -> Result<(), PlanError> {
+    match WINDOW_BITS.contains(&window_bits) {
+        true => Ok(()),
+        false => Err(PlanError::WindowBits { window_bits }),
+    }
+}
+
 /// What a caller can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct MsmConfig {
@@ -222,8 +313,11 @@ pub struct MsmConfig {
     pub batches: Batches,
     /// What the host does between them.
     pub strategy: Strategy,
-    /// Bits of a window, 2 to 20; chosen by cost where `None`.
+    /// Bits of a window, 2 to 24; chosen by cost where `None`, and given where the bases have a table.
     pub window_bits: Option<u32>,
+    /// Rounds of affine additions of pairs before the buckets are filled, 0 to 3; chosen by cost where `None`, and fewer where
+    /// the memory for them is not there.
+    pub pair_rounds: Option<u32>,
     /// Where results arrive.
     pub result_memory: ResultMemory,
     /// Whether the work is captured as graphs in the first run, and launched as such in every run.
@@ -251,6 +345,7 @@ impl Default for MsmConfig {
             batches: Batches::Count(1),
             strategy: Strategy::Deferred { buffers: 2 },
             window_bits: None,
+            pair_rounds: None,
             result_memory: ResultMemory::Pinned,
             graph: false,
         }
@@ -310,11 +405,41 @@ pub enum PlanError {
     /// A copy to pageable memory needs the host, so it is no part of a graph.
     #[error("a graph cannot bring results to pageable memory: page-locked result slots, or no graph")]
     PageableGraph,
-    /// A window width outside 2 to 20.
-    #[error("windows of {window_bits} bits: 2 to 20 are possible")]
+    /// A window width outside 2 to 24.
+    #[error("windows of {window_bits} bits: 2 to 24 are possible")]
     WindowBits {
         /// Bits asked for.
         window_bits: u32,
+    },
+    /// Another window width than that of the bases' table.
+    #[error("windows of {window_bits} bits, with a table for windows of {table_bits}")]
+    TableWindow {
+        /// Bits asked for.
+        window_bits: u32,
+        /// Bits of the table.
+        table_bits: u32,
+    },
+    /// A table of no columns, or of more than there are windows.
+    #[error("a table of {columns} columns for {window_count} windows")]
+    TableColumns {
+        /// Columns asked for.
+        columns: u32,
+        /// Windows.
+        window_count: u32,
+    },
+    /// A table whose points 31 bits do not number.
+    #[error("{columns} columns of {base_count} points: a table has less than 2^31 points")]
+    TableTooLong {
+        /// Columns asked for.
+        columns: u32,
+        /// Points of a column.
+        base_count: u64,
+    },
+    /// More rounds of pairs than there are.
+    #[error("{pair_rounds} rounds of pairs: 0 to 3 are possible")]
+    PairRounds {
+        /// Rounds asked for.
+        pair_rounds: u32,
     },
     /// A batch whose sorted entries could not be numbered with 32 bits.
     #[error("a batch of {batch_len} points in {window_count} windows is over 2^32 entries: use more batches")]
@@ -355,9 +480,17 @@ pub struct MsmPlan {
     pub window_bits: u32,
     /// Windows; `window_bits * window_count >= 256`.
     pub window_count: u32,
-    /// Buckets of one window: `2^(window_bits - 1)`.
+    /// Columns of the bases' table: multiples of the bases, 1 for themselves alone.
+    pub column_count: u32,
+    /// Sets of buckets: `window_count / column_count`, rounded up.
+    pub set_count: u32,
+    /// Buckets of one set: `2^(window_bits - 1)`.
     pub bucket_count: u32,
-    /// Sorted entries that one thread of the accumulation adds.
+    /// Rounds of affine additions of pairs before the buckets are filled.
+    pub pair_rounds: u32,
+    /// Threads of the device that hold pairs at once.
+    pub pair_threads: u32,
+    /// What one thread of the accumulation adds: sorted entries, or what the rounds left of them.
     pub entries_per_thread: u32,
     /// Partial sums of one bucket that a single thread still merges; more go to a whole block.
     pub merge_partials_max: u32,
@@ -373,10 +506,12 @@ impl MsmPlan {
     pub fn new(
         group: GroupKind,
         form: ScalarForm,
-        base_count: u64,
+        bases: impl Into<BaseSet>,
         config: &MsmConfig,
         limits: &DeviceLimits,
     ) -> Result<Self, PlanError> {
+        let bases = bases.into();
+        let base_count = bases.count;
         if let Strategy::Deferred { buffers } | Strategy::Threaded { buffers } = config.strategy
             && buffers < 2
         {
@@ -388,6 +523,16 @@ impl MsmPlan {
         if base_count.checked_mul(group.affine_bytes()).is_none() {
             return Err(PlanError::TooManyBases { base_count });
         }
+        config.window_bits.map_or(Ok(()), check_window)?;
+        if let Some(pair_rounds) = config.pair_rounds.filter(|rounds| *rounds > PAIR_ROUNDS_MAX) {
+            return Err(PlanError::PairRounds { pair_rounds });
+        }
+        bases.check()?;
+        if let (Some(window_bits), Some(table)) = (config.window_bits, bases.table)
+            && window_bits != table.window_bits
+        {
+            return Err(PlanError::TableWindow { window_bits, table_bits: table.window_bits });
+        }
         let plan = match config.batches {
             Batches::Count(0) => return Err(PlanError::ZeroBatches),
             Batches::Count(batch_count)
@@ -396,33 +541,45 @@ impl MsmPlan {
                 return Err(PlanError::TooManyBatches { batch_count, base_count });
             }
             Batches::Count(batch_count) => {
-                Self::with_batches(group, form, base_count, batch_count, config, limits)?
+                let plan = |pair_rounds| {
+                    let config = MsmConfig { pair_rounds, ..*config };
+                    Self::with_batches(group, form, bases, batch_count, &config, limits)
+                };
+                let mut chosen = plan(config.pair_rounds)?;
+                // Rounds that nobody asked for are given up where there is no memory for them.
+                while chosen.device_bytes() > limits.free_bytes
+                    && config.pair_rounds.is_none()
+                    && chosen.pair_rounds > 0
+                {
+                    chosen = plan(Some(chosen.pair_rounds - 1))?;
+                }
+                chosen
             }
             Batches::FitBytes(bytes) => {
                 let limits = DeviceLimits { free_bytes: bytes.min(limits.free_bytes), ..*limits };
-                return Self::fitting(group, form, base_count, config, &limits);
+                return Self::fitting(group, form, bases, config, &limits);
             }
         };
         let (needed_bytes, free_bytes) = (plan.device_bytes(), limits.free_bytes);
-        if needed_bytes > free_bytes {
-            return Err(PlanError::OutOfMemory { needed_bytes, free_bytes });
+        match needed_bytes > free_bytes {
+            true => Err(PlanError::OutOfMemory { needed_bytes, free_bytes }),
+            false => Ok(plan),
         }
-        Ok(plan)
     }
 
     /// Fewest batches, doubling from 1, whose memory fits.
     fn fitting(
         group: GroupKind,
         form: ScalarForm,
-        base_count: u64,
+        bases: BaseSet,
         config: &MsmConfig,
         limits: &DeviceLimits,
     ) -> Result<Self, PlanError> {
         let mut batch_count = 1;
         loop {
             let counted = MsmConfig { batches: Batches::Count(batch_count), ..*config };
-            let plan = Self::new(group, form, base_count, &counted, limits);
-            let next = (u64::from(batch_count) * 2).min(base_count).min(u64::from(BATCHES_MAX)) as u32;
+            let plan = Self::new(group, form, bases, &counted, limits);
+            let next = (u64::from(batch_count) * 2).min(bases.count).min(u64::from(BATCHES_MAX)) as u32;
             let too_big = matches!(plan, Err(PlanError::OutOfMemory { .. } | PlanError::BatchTooLong { .. }));
             if !too_big || next <= batch_count {
                 return plan;
@@ -434,34 +591,34 @@ impl MsmPlan {
     fn with_batches(
         group: GroupKind,
         form: ScalarForm,
-        base_count: u64,
+        bases: BaseSet,
         batch_count: u32,
         config: &MsmConfig,
         limits: &DeviceLimits,
     ) -> Result<Self, PlanError> {
+        let base_count = bases.count;
         let batch_len = base_count.div_ceil(u64::from(batch_count));
-        let window_bits = match config.window_bits {
-            Some(bits) if !(2..=20).contains(&bits) => {
-                return Err(PlanError::WindowBits { window_bits: bits });
-            }
-            Some(bits) => bits,
-            None => cheapest_window(group, batch_len),
-        };
+        let column_count = bases.table.map_or(1, |table| table.columns);
+        let fixed_bits = bases.table.map_or(config.window_bits, |table| Some(table.window_bits));
+        let Choice { window_bits, pair_rounds } =
+            cost::cheapest(group, batch_len, column_count, fixed_bits, config.pair_rounds);
         let window_count = RECODED_BITS.div_ceil(window_bits);
-        if batch_len >= 1 << 31 || batch_len * u64::from(window_count) > u64::from(u32::MAX) {
+        let set_count = window_count.div_ceil(column_count);
+        let bucket_count = 1u32 << (window_bits - 1);
+        let bucket_total = u64::from(set_count) * u64::from(bucket_count) + 1;
+        let filled_up = (bucket_total + 1) * ((1 << pair_rounds) - 1);
+        if batch_len >= 1 << 31 || batch_len * u64::from(window_count) + filled_up > u64::from(u32::MAX) {
             return Err(PlanError::BatchTooLong { batch_len, window_count });
         }
-        let bucket_count = 1u32 << (window_bits - 1);
         // Enough threads to fill the device; beyond that longer parts, since each leaves two partial sums.
-        let entries = batch_len * u64::from(window_count);
+        let entries = (batch_len * u64::from(window_count)) >> pair_rounds;
         let resident = limits.resident_threads.max(1);
         let entries_per_thread = (entries / resident).clamp(8, 256) as u32;
-        let partials =
-            entries / (u64::from(entries_per_thread) * u64::from(window_count) * u64::from(bucket_count));
+        let partials = entries / (u64::from(entries_per_thread) * (bucket_total - 1));
         let merge_partials_max = (4 * partials).max(8) as u32;
         // A quarter of the device's threads: each holds a point in registers. Lines are at most 64 threads
         // wide, rows and columns alike.
-        let lines = u64::from(window_count) << (1 + (window_bits - 1).div_ceil(2));
+        let lines = u64::from(set_count) << (1 + (window_bits - 1).div_ceil(2));
         let low_bits = (window_bits - 1) / 2;
         let line_threads = 1 << (resident / 4 / lines).max(1).ilog2().min(5).min(low_bits);
         let batch_count = if base_count == 0 { 0 } else { batch_count };
@@ -475,7 +632,11 @@ impl MsmPlan {
             graph: config.graph,
             window_bits,
             window_count,
+            column_count,
+            set_count,
             bucket_count,
+            pair_rounds,
+            pair_threads: (resident.min(1 << 40) * group.pair_share() / 16).clamp(1, 1 << 20) as u32,
             entries_per_thread,
             merge_partials_max,
             line_threads,
@@ -529,25 +690,45 @@ impl MsmPlan {
         self.window_count + 1
     }
 
-    /// Buckets of all windows, and one for scalars equal to one.
+    /// Buckets of all sets, and one for scalars equal to one.
     pub fn bucket_total(&self) -> u64 {
-        u64::from(self.window_count) * u64::from(self.bucket_count) + 1
+        u64::from(self.set_count) * u64::from(self.bucket_count) + 1
     }
 
-    /// Sorted entries of the longest batch, at most: a digit that is not zero, or a scalar equal to one.
+    /// Sorted entries of a batch of `len` points, at most: a digit that is not zero, or a scalar equal to one; and what fills
+    /// up each bucket's run to a multiple of `2^pair_rounds`, of which the sum is one too.
+    pub fn entries_of(&self, len: u64) -> u64 {
+        let run = 1 << self.pair_rounds;
+        (len * u64::from(self.window_count) + self.bucket_total() * (run - 1)).div_ceil(run) * run
+    }
+
+    /// Sorted entries of the longest batch, at most.
     pub fn entries_max(&self) -> u64 {
-        self.batch_len_max() * u64::from(self.window_count)
+        self.entries_of(self.batch_len_max())
     }
 
-    /// Threads of the accumulation of the longest batch.
-    pub fn accumulate_threads_max(&self) -> u64 {
-        self.entries_max().div_ceil(u64::from(self.entries_per_thread))
+    /// Threads of the accumulation of a batch of `len` points.
+    pub fn accumulate_threads(&self, len: u64) -> u64 {
+        (self.entries_of(len) >> self.pair_rounds).div_ceil(u64::from(self.entries_per_thread))
     }
 
-    /// Points that a batch sends down: a row for each bit of each window, and the sum of points with scalar
+    /// Entries of a slice: what goes through all rounds of pairs at once. A multiple of `2^pair_rounds`.
+    pub fn slice_entries(&self) -> u64 {
+        (2 * SLICE_PAIRS).min(self.entries_max())
+    }
+
+    /// Threads of a round of `pairs` pairs, and of its inversion: what the device holds at once, or more where each would have
+    /// too many.
+    pub(crate) fn round_threads(&self, pairs: u64) -> (u64, u64) {
+        let all = u64::from(self.pair_threads);
+        let threads = all.min(pairs.div_ceil(4)).max(pairs.div_ceil(PAIRS_PER_THREAD));
+        (threads, threads.div_ceil(INVERT_PER_THREAD).max((all / 8).min(threads)))
+    }
+
+    /// Points that a batch sends down: a row for each bit of each set of buckets, and the sum of points with scalar
     /// one.
     pub fn rows_total(&self) -> u64 {
-        u64::from(self.window_count) * u64::from(self.window_bits) + 1
+        u64::from(self.set_count) * u64::from(self.window_bits) + 1
     }
 
     /// How the bits of a bucket's weight are split in the reduction: low bits, high bits; the last bit stands
@@ -557,26 +738,19 @@ impl MsmPlan {
         (low, self.window_bits - 1 - low)
     }
 
-    /// Rows and columns of the buckets of all windows.
+    /// Rows and columns of the buckets of all sets.
     pub fn lines_total(&self) -> u64 {
         let (low, high) = self.line_bits();
-        u64::from(self.window_count) * ((1 << low) + (1 << high))
+        u64::from(self.set_count) * ((1 << low) + (1 << high))
+    }
+
+    /// Device memory of the bases, with all columns of their table.
+    pub fn bases_bytes(&self) -> u64 {
+        self.base_count * u64::from(self.column_count) * self.group.affine_bytes()
     }
 
     /// Device memory of the run, resident bases apart.
     pub fn device_bytes(&self) -> u64 {
         crate::schedule::device_bytes(self)
     }
-}
-
-/// The window width with the fewest multiplications for a batch of `batch_len` points: each window adds every
-/// point to a bucket, and then reduces its buckets with two additions each (and one more where partial sums
-/// are merged).
-fn cheapest_window(group: GroupKind, batch_len: u64) -> u32 {
-    let cost = |bits: &u32| {
-        let windows = f64::from(RECODED_BITS.div_ceil(*bits));
-        let buckets = f64::from(1u32 << (bits - 1));
-        windows * (batch_len as f64 * group.add_affine_muls() + 3.0 * buckets * group.add_muls())
-    };
-    (2..=20).min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("the range is not empty")
 }

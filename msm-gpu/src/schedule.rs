@@ -9,7 +9,8 @@
 //! compute   recode       scalars[s] -> signed digits, and a mark for scalars equal to one
 //!           count, scan  digits -> where the entries of each bucket start
 //!           scatter      digits -> entries, sorted by bucket
-//!           accumulate   entries and bases -> buckets, and partial sums where a run spans threads
+//!           pair         entries and bases -> points, half as many or fewer, where rounds of pairs pay
+//!           accumulate   entries and bases, or points -> buckets, and partial sums where a run spans threads
 //!           merge        partial sums -> buckets
 //!           sum lines    buckets -> sums of rows and columns of them, by halves of their weight
 //!           sum bits     lines -> rows, one for each bit
@@ -48,6 +49,7 @@ pub const COLLECTOR: &str = "collector";
 
 const THREADS: u32 = 256;
 const POINT_THREADS: u32 = 128;
+const INVERT_BLOCK: u32 = 64;
 
 // What estimates rest on beside the device's profile; measured on the host of an H200 (16 virtual CPUs) with
 // `harness timeline`, and good for other hosts to a factor.
@@ -58,6 +60,8 @@ const STAGE_BYTES_PER_US: f64 = 40e3;
 const STAGE_WAKE_US: f64 = 400.0;
 /// Microseconds of the host's multiplication in Fp, inside point additions.
 const HOST_MUL_US: f64 = 0.1;
+/// An inversion, in multiplications of a lone thread.
+const INVERSION_MULS: f64 = 50.0;
 /// How much longer a lone addition takes as a call than inlined.
 const CALLED: f64 = 1.6;
 
@@ -71,6 +75,7 @@ struct Buffers {
     offsets: BufferId,
     tile_sums: BufferId,
     entries: BufferId,
+    pairs: Option<PairBuffers>,
     heads: BufferId,
     tails: BufferId,
     hot: BufferId,
@@ -78,6 +83,16 @@ struct Buffers {
     lines: BufferId,
     rows: BufferId,
     rows_host: Vec<BufferId>,
+}
+
+/// What rounds of pairs keep.
+struct PairBuffers {
+    prefixes: BufferId,
+    totals: BufferId,
+    /// Points of a slice after each round but the last.
+    levels: Vec<BufferId>,
+    /// Points of the batch after the last.
+    points: BufferId,
 }
 
 /// Marks, one of each kind a ring slot.
@@ -196,28 +211,48 @@ struct Builder<'a> {
 /// The bases' buffer in every schedule of [`build`]: the caller binds it.
 pub const BASES: BufferId = BufferId(0);
 
-/// Declares everything that an MSM from staged scalars needs.
-fn declare(plan: &MsmPlan) -> (Schedule, MsmPart) {
+/// The scalars' buffer in every schedule of [`build_resident`]: the caller binds it.
+pub const SCALARS: BufferId = BufferId(1);
+
+/// Declares everything that an MSM needs, from staged scalars or from resident ones.
+fn declare(plan: &MsmPlan, is_resident: bool) -> (Schedule, MsmPart) {
     let (word, batches) = (plan.group.word(), plan.batch_count);
     let results = match plan.result_memory {
         ResultMemory::Pinned => "",
         ResultMemory::Pageable => ", pageable results",
     };
+    let scalars = if is_resident { ", resident scalars" } else { "" };
     let mut schedule = Schedule::new(format!(
-        "msm {word} n={} batches={batches} {}{results}",
+        "msm {word} n={} batches={batches} {}{results}{scalars}",
         plan.base_count,
         plan.pattern()
     ));
-    let bases = schedule.buffer("bases", Space::Resident, plan.base_count * plan.group.affine_bytes());
+    let bases = schedule.buffer("bases", Space::Resident, plan.bases_bytes());
     assert_eq!(bases, BASES, "the bases are the first buffer");
+    let source = match is_resident {
+        false => ScalarSource::Staged,
+        true => {
+            let scalars = schedule.secret_buffer("scalars", Space::Resident, 32 * plan.base_count);
+            assert_eq!(scalars, SCALARS, "the scalars are the second buffer");
+            ScalarSource::Device(schedule.whole(scalars))
+        }
+    };
     let streams = Streams::declare(&mut schedule);
-    let part = MsmPart::declare(&mut schedule, plan, "", bases, ScalarSource::Staged, streams);
+    let part = MsmPart::declare(&mut schedule, plan, "", bases, source, streams);
     (schedule, part)
 }
 
-/// Builds the schedule of a plan. Nothing runs.
+/// Builds the schedule of a plan for scalars that the host stages. Nothing runs.
 pub fn build(plan: &MsmPlan) -> Schedule {
-    let (mut schedule, part) = declare(plan);
+    pushed(declare(plan, false))
+}
+
+/// Builds the schedule of a plan for scalars that are on the device. Nothing runs.
+pub fn build_resident(plan: &MsmPlan) -> Schedule {
+    pushed(declare(plan, true))
+}
+
+fn pushed((mut schedule, part): (Schedule, MsmPart)) -> Schedule {
     part.push_work(&mut schedule);
     part.push_collect(&mut schedule);
     schedule
@@ -225,7 +260,7 @@ pub fn build(plan: &MsmPlan) -> Schedule {
 
 /// Device memory of a run, resident bases apart.
 pub(crate) fn device_bytes(plan: &MsmPlan) -> u64 {
-    declare(plan).0.bytes_in(Space::Device)
+    declare(plan, false).0.bytes_in(Space::Device)
 }
 
 impl Builder<'_> {
@@ -240,7 +275,7 @@ impl Builder<'_> {
             }
             self.send(batch);
             self.sort(batch);
-            self.accumulate(batch, false);
+            self.fill_buckets(batch, false);
             self.sum_lines(batch);
             if batch > collected {
                 self.wait_rows_free(batch);
@@ -284,7 +319,7 @@ impl Builder<'_> {
             }
             self.send(batch);
             self.sort(batch);
-            self.accumulate(batch, batch > 0);
+            self.fill_buckets(batch, batch > 0);
         }
         if let Some(last) = plan.batch_count.checked_sub(1) {
             self.sum_lines(last);
@@ -379,9 +414,10 @@ impl Builder<'_> {
         let counts = self.whole(self.part.buffers.counts);
         let offsets = self.whole(self.part.buffers.offsets);
         let tile_sums = self.whole(self.part.buffers.tile_sums);
-        let entries = self.first(self.part.buffers.entries, 4 * len * u64::from(plan.window_count));
+        let entries = self.first(self.part.buffers.entries, 4 * plan.entries_of(len));
         let (n, w) = (Arg::U32(len as u32), Arg::U32(plan.window_bits));
-        let (windows, buckets) = (Arg::U32(plan.window_count), Arg::U32(plan.bucket_count));
+        let windows = Arg::U32(plan.window_count);
+        let (sets, buckets) = (Arg::U32(plan.set_count), Arg::U32(plan.bucket_count));
         let moved = |bytes: u64| Work { bytes: bytes as f64, ..Work::default() };
 
         let recode = match plan.form {
@@ -398,12 +434,17 @@ impl Builder<'_> {
         }
 
         let per_digit = [len.div_ceil(u64::from(THREADS)), rows];
-        let args = vec![Arg::Write(counts), Arg::Read(digits), n, buckets];
+        let args = vec![Arg::Write(counts), Arg::Read(digits), n, windows, sets, buckets];
         self.launch("msm_count_digits".into(), batch, per_digit, THREADS, args, moved(len * rows * 58));
 
         let tiles = total.div_ceil(SCAN_TILE);
-        let args =
-            vec![Arg::Write(offsets), Arg::Write(tile_sums), Arg::Read(counts), Arg::U32(total as u32)];
+        let args = vec![
+            Arg::Write(offsets),
+            Arg::Write(tile_sums),
+            Arg::Read(counts),
+            Arg::U32(total as u32),
+            Arg::U32(plan.pair_rounds),
+        ];
         self.launch("msm_scan_tiles".into(), batch, [tiles, 1], THREADS, args, moved(total * 8));
         let args = vec![Arg::Write(tile_sums), Arg::U32(tiles as u32)];
         self.launch("msm_scan_sums".into(), batch, [1, 1], THREADS, args, moved(tiles * 8));
@@ -411,50 +452,177 @@ impl Builder<'_> {
         let per_counter = [(total + 1).div_ceil(u64::from(THREADS)), 1];
         self.launch("msm_scan_add".into(), batch, per_counter, THREADS, args, moved(total * 8));
 
-        let args =
-            vec![Arg::Write(entries), Arg::Write(counts), Arg::Read(offsets), Arg::Read(digits), n, buckets];
+        if plan.pair_rounds > 0 {
+            // Where a run is filled up, nothing is scattered: all ones stand for the identity.
+            let fill = Action::Fill { stream: self.part.streams.compute, dst: entries, byte: 0xff };
+            self.schedule.push("fill_up_runs", Some(batch), fill);
+        }
+        let args = vec![
+            Arg::Write(entries),
+            Arg::Write(counts),
+            Arg::Read(offsets),
+            Arg::Read(digits),
+            n,
+            windows,
+            sets,
+            buckets,
+            Arg::U32(plan.base_count as u32),
+        ];
         self.launch("msm_scatter_entries".into(), batch, per_digit, THREADS, args, moved(len * rows * 128));
     }
 
     /// Entries to buckets; `keep` adds to what the batches before left there.
-    fn accumulate(&mut self, batch: u32, keep: bool) {
+    fn fill_buckets(&mut self, batch: u32, keep: bool) {
+        let points = self.pair(batch);
+        self.accumulate(batch, points, keep);
+        self.merge(batch, keep);
+    }
+
+    /// The bases of a batch, in all columns of their table.
+    fn bases(&self, batch: u32) -> Region {
         let (plan, range) = (self.plan, self.plan.batch(batch));
-        let len = range.end - range.start;
         let affine = plan.group.affine_bytes();
-        let bases =
-            Region { buffer: self.part.buffers.bases, offset: range.start * affine, bytes: len * affine };
-        let entry_count = len * u64::from(plan.window_count);
-        let entries = self.first(self.part.buffers.entries, 4 * entry_count);
+        let bytes = (u64::from(plan.column_count - 1) * plan.base_count + range.end - range.start) * affine;
+        Region { buffer: self.part.buffers.bases, offset: range.start * affine, bytes }
+    }
+
+    /// Entries to fewer points, by rounds of affine additions of neighbours, slice after slice. `None` without rounds.
+    fn pair(&mut self, batch: u32) -> Option<Region> {
+        let (plan, rounds) = (self.plan, self.plan.pair_rounds);
+        let buffers = self.part.buffers.pairs.as_ref()?;
+        let affine = plan.group.affine_bytes();
+        let entries_max = plan.entries_of(self.batch_len(batch));
+        let all = self.first(buffers.points, (entries_max >> rounds) * affine);
         let offsets = self.whole(self.part.buffers.offsets);
-        let threads = entry_count.div_ceil(u64::from(plan.entries_per_thread));
+        let total = Arg::U32(plan.bucket_total() as u32);
+        let bases = self.bases(batch);
+        let mut begin = 0;
+        while begin < entries_max {
+            let len = plan.slice_entries().min(entries_max - begin);
+            let entries = Region { buffer: self.part.buffers.entries, offset: 4 * begin, bytes: 4 * len };
+            for round in 0..rounds {
+                let (first, count) = (begin >> (round + 1), len >> (round + 1));
+                let (threads, invert_threads) = plan.round_threads(count);
+                let prefixes = self.first(buffers.prefixes, count * affine / 2);
+                let totals = self.first(buffers.totals, threads * affine / 2);
+                let sums = match round + 1 == rounds {
+                    true => Region { offset: all.offset + first * affine, bytes: count * affine, ..all },
+                    false => self.first(buffers.levels[round as usize], count * affine),
+                };
+                let (name, items, round_arg) = match round {
+                    0 => ("entries", vec![Arg::Read(bases), Arg::Read(entries)], None),
+                    _ => {
+                        let points = self.first(buffers.levels[round as usize - 1], 2 * count * affine);
+                        ("points", vec![Arg::Read(points)], Some(Arg::U32(round)))
+                    }
+                };
+                let args = |outputs: Vec<Arg>| -> Vec<Arg> {
+                    let tail = [first, count, threads].map(|number| Arg::U32(number as u32));
+                    let head = outputs.into_iter().chain(items.iter().copied());
+                    head.chain([Arg::Read(offsets), total]).chain(round_arg).chain(tail).collect()
+                };
+                let muls = |each: f64| count as f64 * each * plan.group.coord_muls();
+                let chain = |each: f64| count.div_ceil(threads) as f64 * each * plan.group.coord_muls();
+                let blocks = |threads: u64, block: u32| [threads.div_ceil(u64::from(block)), 1];
+                let work = Work {
+                    fp_muls: muls(1.0),
+                    bytes: (count * (8 + 3 * affine / 2)) as f64,
+                    chain_muls: chain(1.0),
+                };
+                let forward = self.kernel(&format!("msm_pair_{name}_forward"));
+                let outputs = vec![Arg::Write(prefixes), Arg::Write(totals)];
+                self.launch(
+                    forward,
+                    batch,
+                    blocks(threads, POINT_THREADS),
+                    POINT_THREADS,
+                    args(outputs),
+                    work,
+                );
+                let work = Work {
+                    fp_muls: threads as f64 * 3.0 * plan.group.coord_muls(),
+                    bytes: (threads * affine) as f64,
+                    chain_muls: threads.div_ceil(invert_threads) as f64 * 3.0 * plan.group.coord_muls()
+                        + INVERSION_MULS,
+                };
+                let invert =
+                    vec![Arg::Write(totals), Arg::U32(threads as u32), Arg::U32(invert_threads as u32)];
+                let name_invert = self.kernel("msm_invert_totals");
+                self.launch(
+                    name_invert,
+                    batch,
+                    blocks(invert_threads, INVERT_BLOCK),
+                    INVERT_BLOCK,
+                    invert,
+                    work,
+                );
+                let work = Work {
+                    fp_muls: muls(5.0),
+                    bytes: (count * (8 + 7 * affine / 2)) as f64,
+                    chain_muls: chain(5.0),
+                };
+                let backward = self.kernel(&format!("msm_pair_{name}_backward"));
+                let outputs = vec![Arg::Write(sums), Arg::Read(prefixes), Arg::Read(totals)];
+                self.launch(
+                    backward,
+                    batch,
+                    blocks(threads, POINT_THREADS),
+                    POINT_THREADS,
+                    args(outputs),
+                    work,
+                );
+            }
+            begin += len;
+        }
+        Some(all)
+    }
+
+    /// Entries, or the points that rounds of pairs left of them, to buckets and partial sums.
+    fn accumulate(&mut self, batch: u32, points: Option<Region>, keep: bool) {
+        let (plan, len) = (self.plan, self.batch_len(batch));
+        let affine = plan.group.affine_bytes();
+        let item_count = plan.entries_of(len) >> plan.pair_rounds;
+        let entries = self.first(self.part.buffers.entries, 4 * plan.entries_of(len));
+        let offsets = self.whole(self.part.buffers.offsets);
+        let threads = plan.accumulate_threads(len);
+        let partial_bytes = threads * plan.group.xyzz_bytes();
+        let (name, items, rounds, item_bytes) = match points {
+            None => ("runs", vec![Arg::Read(self.bases(batch)), Arg::Read(entries)], None, affine + 4),
+            Some(points) => ("points", vec![Arg::Read(points)], Some(Arg::U32(plan.pair_rounds)), affine),
+        };
+        let outputs = [self.part.buffers.buckets, self.part.buffers.heads, self.part.buffers.tails];
+        let [buckets, heads, tails] = outputs;
+        let outputs =
+            [self.whole(buckets), self.first(heads, partial_bytes), self.first(tails, partial_bytes)];
+        let mut args: Vec<_> = outputs.map(Arg::Write).into();
+        args.extend(items);
+        args.extend([Arg::Read(offsets), Arg::U32(plan.bucket_total() as u32)]);
+        args.extend(rounds);
+        args.extend([Arg::U32(plan.entries_per_thread), Arg::U32(keep.into())]);
+        let add_affine = plan.group.add_affine_muls();
+        let work = Work {
+            fp_muls: item_count as f64 * add_affine,
+            bytes: (item_count * item_bytes + 2 * partial_bytes) as f64,
+            chain_muls: f64::from(plan.entries_per_thread) * add_affine,
+        };
+        let grid = [threads.div_ceil(u64::from(POINT_THREADS)), 1];
+        self.launch(self.kernel(&format!("msm_accumulate_{name}")), batch, grid, POINT_THREADS, args, work);
+    }
+
+    /// Partial sums to buckets.
+    fn merge(&mut self, batch: u32, keep: bool) {
+        let (plan, len) = (self.plan, self.batch_len(batch));
+        let threads = plan.accumulate_threads(len);
         let partial_bytes = threads * plan.group.xyzz_bytes();
         let heads = self.first(self.part.buffers.heads, partial_bytes);
         let tails = self.first(self.part.buffers.tails, partial_bytes);
         let buckets = self.whole(self.part.buffers.buckets);
         let hot = self.whole(self.part.buffers.hot);
+        let offsets = self.whole(self.part.buffers.offsets);
         let total = Arg::U32(plan.bucket_total() as u32);
-        let per_thread = Arg::U32(plan.entries_per_thread);
-        let (add, add_affine) = (plan.group.add_muls(), plan.group.add_affine_muls());
-
-        let args = vec![
-            Arg::Write(buckets),
-            Arg::Write(heads),
-            Arg::Write(tails),
-            Arg::Read(bases),
-            Arg::Read(entries),
-            Arg::Read(offsets),
-            total,
-            per_thread,
-            Arg::U32(keep.into()),
-        ];
-        let work = Work {
-            fp_muls: entry_count as f64 * add_affine,
-            bytes: (entry_count * (affine + 4) + 2 * partial_bytes) as f64,
-            chain_muls: f64::from(plan.entries_per_thread) * add_affine,
-        };
-        let grid = [threads.div_ceil(u64::from(POINT_THREADS)), 1];
-        self.launch(self.kernel("msm_accumulate_runs"), batch, grid, POINT_THREADS, args, work);
-
+        // In entries: runs begin and end at multiples of 2^rounds, so the parts of threads are the same.
+        let per_thread = Arg::U32(plan.entries_per_thread << plan.pair_rounds);
+        let add = plan.group.add_muls();
         let hot_count = Region { bytes: 4, ..hot };
         self.schedule.push(
             "clear_hot",
@@ -522,7 +690,7 @@ impl Builder<'_> {
         let blocks =
             |lines: u64, threads: u32| (lines * u64::from(threads)).div_ceil(u64::from(REDUCE_BLOCK));
         let columns = blocks(1 << low, plan.line_threads << (high - low));
-        let grid = [blocks(1 << high, plan.line_threads) + columns, u64::from(plan.window_count)];
+        let grid = [blocks(1 << high, plan.line_threads) + columns, u64::from(plan.set_count)];
         self.launch(self.kernel("msm_sum_lines"), batch, grid, REDUCE_BLOCK, args, work);
     }
 
@@ -536,7 +704,7 @@ impl Builder<'_> {
             Arg::Write(rows),
             Arg::Read(lines),
             Arg::Read(buckets),
-            Arg::U32(plan.window_count),
+            Arg::U32(plan.set_count),
             Arg::U32(low),
             Arg::U32(high),
         ];
@@ -546,7 +714,7 @@ impl Builder<'_> {
             bytes: (plan.lines_total() * plan.group.xyzz_bytes()) as f64 * f64::from(high) / 2.0,
             chain_muls: f64::from(((1 << high) / 2 / REDUCE_BLOCK).max(1) + high.min(6)) * add * CALLED,
         };
-        let grid = [u64::from(plan.window_bits), u64::from(plan.window_count) + 1];
+        let grid = [u64::from(plan.window_bits), u64::from(plan.set_count) + 1];
         self.launch(self.kernel("msm_sum_bits"), batch, grid, REDUCE_BLOCK, args, work);
     }
 
@@ -618,7 +786,24 @@ impl Buffers {
             .collect();
         let mut device =
             |name: &str, bytes| schedule.secret_buffer(format!("{prefix}{name}"), Space::Device, bytes);
-        let (total, partials) = (plan.bucket_total(), plan.accumulate_threads_max());
+        let (total, partials) = (plan.bucket_total(), plan.accumulate_threads(len));
+        let pairs = (plan.pair_rounds > 0).then(|| {
+            let affine = plan.group.affine_bytes();
+            let slice = plan.slice_entries();
+            let count = slice / 2;
+            let level = |round: u32| (format!("level[{round}]"), (slice >> (round + 1)) * affine);
+            PairBuffers {
+                prefixes: device("prefixes", count * affine / 2),
+                totals: device("totals", plan.round_threads(count).0 * affine / 2),
+                levels: (0..plan.pair_rounds - 1)
+                    .map(|round| {
+                        let (name, bytes) = level(round);
+                        device(&name, bytes)
+                    })
+                    .collect(),
+                points: device("points", (plan.entries_max() >> plan.pair_rounds) * affine),
+            }
+        });
         Self {
             bases,
             scalars_host,
@@ -628,6 +813,7 @@ impl Buffers {
             offsets: device("offsets", 4 * (total + 1)),
             tile_sums: device("tile_sums", 4 * (total.div_ceil(SCAN_TILE) + 1)),
             entries: device("entries", 4 * plan.entries_max()),
+            pairs,
             heads: device("heads", partials * xyzz),
             tails: device("tails", partials * xyzz),
             hot: device("hot", 4 * (1 + hot_max(plan, partials))),
@@ -676,9 +862,12 @@ impl Collector {
 /// Work of the merge by blocks for uniform scalars: the last window has fewer bits than the others, so its
 /// few buckets can have runs over many threads.
 fn hot_work(plan: &MsmPlan, batch_len: u64) -> Work {
+    if plan.column_count > 1 {
+        return Work::default(); // the last window shares its buckets with others
+    }
     let last_bits = 255u32.saturating_sub(plan.window_bits * (plan.window_count - 1));
     let last_buckets = (1u64 << last_bits).min(u64::from(plan.bucket_count));
-    let partials = batch_len / (last_buckets * u64::from(plan.entries_per_thread));
+    let partials = batch_len / (last_buckets * (u64::from(plan.entries_per_thread) << plan.pair_rounds));
     if partials <= u64::from(plan.merge_partials_max) {
         return Work::default();
     }

@@ -46,7 +46,7 @@ pub struct ScheduleArgs {
     /// What the host does between batches: `hard`, `deferred:N` with N result slots, or `on-device`
     #[arg(long, default_value_t = Strategy::Deferred { buffers: 2 })]
     pub strategy: Strategy,
-    /// Bits of a window, 2 to 20; the cheapest if not given
+    /// Bits of a window, 2 to 24; the cheapest if not given
     #[arg(long)]
     pub window_bits: Option<u32>,
     /// Device profile: h200, rtx_4090, rtx_4080, or a JSON file

@@ -13,12 +13,13 @@ use crate::trace_events::{Process, TraceFile};
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use gpu_core::model::{Profile, Span, Timeline, estimate_with_calls};
 use gpu_core::sim::SimOptions;
-use gpu_core::{Device, DeviceInfo, Schedule};
-use msm_gpu::{Bases, Msm, MsmConfig, MsmGroup, ResultMemory, Strategy, SyncPattern};
+use gpu_core::{Device, DeviceBuf, DeviceInfo, Schedule};
+use msm_gpu::{Bases, Msm, MsmConfig, MsmGroup, ResultMemory, Strategy, SyncPattern, Table};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Instant;
 
 /// Measures strategies side by side, each beside its prediction.
 #[derive(Debug, Clone, clap::Args)]
@@ -48,9 +49,18 @@ pub struct TimelineArgs {
     /// Scalars
     #[arg(long, default_value_t = ScalarFlavour::Uniform)]
     pub scalars: ScalarFlavour,
-    /// Bits of a window, 2 to 20; the cheapest if not given
+    /// Bits of a window, 2 to 24; the cheapest if not given
     #[arg(long)]
     pub window_bits: Option<u32>,
+    /// Rounds of pairs before the buckets are filled, 0 to 3; the cheapest if not given
+    #[arg(long)]
+    pub pair_rounds: Option<u32>,
+    /// Device memory for a table of multiples of the bases, in GiB; the time to compute it is shown apart
+    #[arg(long, value_name = "GIB")]
+    pub table_gib: Option<f64>,
+    /// Scalars are on the device before the clock starts
+    #[arg(long)]
+    pub resident: bool,
     /// Runs of each configuration, after one that is not counted
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
@@ -87,6 +97,12 @@ struct Entry {
     pattern: String,
     result_memory: ResultMemory,
     window_bits: u32,
+    /// Columns of the bases' table, and the time that it took to compute.
+    table_columns: u32,
+    table_us: Option<f64>,
+    pair_rounds: u32,
+    /// Whether the scalars were on the device before.
+    resident: bool,
     scalars: String,
     is_right: bool,
     is_virtual: bool,
@@ -110,10 +126,25 @@ impl Entry {
     fn title(&self) -> String {
         let (n, batches, pattern) = (self.log_n, self.batches, &self.pattern);
         let clock = if self.is_virtual { " (virtual clock)" } else { "" };
+        let scalars = if self.resident { ", resident scalars" } else { "" };
         format!(
-            "{} {} 2^{n}, {batches} batches, {pattern}, {} results{clock}",
+            "{} {} 2^{n}, {batches} batches, {pattern}, {} results{scalars}{clock}",
             self.device, self.group, self.result_memory
         )
+    }
+}
+
+impl Entry {
+    /// Bits of a window, columns of a table, rounds of pairs.
+    fn windows(&self) -> String {
+        let mut text = format!("{} bits", self.window_bits);
+        if self.table_columns > 1 {
+            text += &format!(", {} columns", self.table_columns);
+        }
+        if self.pair_rounds > 0 {
+            text += &format!(", {} rounds", self.pair_rounds);
+        }
+        text
     }
 }
 
@@ -167,7 +198,16 @@ fn measure_size<G: MsmGroup>(
     let known = KnownBases::<G>::generate(BaseFlavour::Random, count, rng);
     let scalars = args.scalars.generate(count, rng);
     let expected = known.product(&scalars);
-    let bases = Bases::<G>::trusted(device, known.points())?;
+    let mut bases = Bases::<G>::trusted(device, known.points())?;
+    let mut table_us = None;
+    if let Some(bytes) = args.table_gib.map(|gib| (gib * f64::from(1 << 30)) as u64)
+        && let Some(table) = Table::within(G::KIND, count as u64, bytes, args.window_bits)
+    {
+        let start = Instant::now();
+        bases = bases.with_table(table)?;
+        table_us = Some(start.elapsed().as_secs_f64() * 1e6);
+    }
+    let resident = args.resident.then(|| DeviceBuf::from_slice(device, "scalars", &scalars)).transpose()?;
     for batches in &args.batches {
         for (pattern, results) in args
             .strategy
@@ -176,29 +216,63 @@ fn measure_size<G: MsmGroup>(
         {
             let config = MsmConfig {
                 window_bits: args.window_bits,
+                pair_rounds: args.pair_rounds,
                 result_memory: *results,
                 ..MsmConfig::batches((*batches).min(count as u32)).with_pattern(*pattern)
             };
-            entries.push(measure(args, &bases, log_n, &config, &scalars, expected)?);
+            let problem = Problem {
+                log_n,
+                bases: &bases,
+                table_us,
+                scalars: &scalars,
+                resident: resident.as_ref(),
+                expected,
+            };
+            entries.push(measure(args, &config, &problem)?);
         }
     }
     Ok(())
 }
 
+/// What is multiplied, and what comes out.
+struct Problem<'a, G: MsmGroup> {
+    log_n: u32,
+    bases: &'a Bases<G>,
+    table_us: Option<f64>,
+    scalars: &'a [Fr],
+    /// The scalars, where they are on the device.
+    resident: Option<&'a DeviceBuf<Fr>>,
+    expected: G,
+}
+
+impl<G: MsmGroup> Problem<'_, G> {
+    fn product(&self, config: &MsmConfig) -> Result<Msm<G, Fr>, Failure> {
+        Ok(match self.resident {
+            None => Msm::new(self.bases, config)?,
+            Some(_) => Msm::over_resident(self.bases, config)?,
+        })
+    }
+
+    fn is_right(&self, msm: &mut Msm<G, Fr>) -> Result<bool, Failure> {
+        let product = match self.resident {
+            None => msm.run(self.scalars)?,
+            Some(scalars) => msm.run_resident(scalars)?,
+        };
+        Ok(product == self.expected)
+    }
+}
+
 fn measure<G: MsmGroup>(
     args: &TimelineArgs,
-    bases: &Bases<G>,
-    log_n: u32,
     config: &MsmConfig,
-    scalars: &[Fr],
-    expected: G,
+    problem: &Problem<'_, G>,
 ) -> Result<Entry, Failure> {
-    let mut msm = Msm::<G, Fr>::new(bases, config)?;
+    let mut msm = problem.product(config)?;
     msm.enable_timing()?;
-    let mut is_right = msm.run(scalars)? == expected;
+    let mut is_right = problem.is_right(&mut msm)?;
     let mut traces = Vec::new();
     for _ in 0..args.runs {
-        is_right &= msm.run(scalars)? == expected;
+        is_right &= problem.is_right(&mut msm)?;
         traces.push(msm.trace().expect("it has run").clone());
     }
     traces.sort_by(|a, b| a.wall_us.total_cmp(&b.wall_us));
@@ -208,15 +282,19 @@ fn measure<G: MsmGroup>(
     let lanes = lanes(schedule, &median.spans, &median.calls);
     let plan = msm.plan();
     Ok(Entry {
-        device: bases.device().info().id.clone(),
+        device: problem.bases.device().info().id.clone(),
         group: plan.group.word(),
-        log_n,
+        log_n: problem.log_n,
         batches: plan.batch_count,
         strategy: plan.strategy,
         graph: plan.graph,
         pattern: plan.pattern().to_string(),
         result_memory: plan.result_memory,
         window_bits: plan.window_bits,
+        table_columns: plan.column_count,
+        table_us: problem.table_us,
+        pair_rounds: plan.pair_rounds,
+        resident: problem.resident.is_some(),
         scalars: args.scalars.to_string(),
         is_right,
         is_virtual: median.is_virtual,
@@ -264,6 +342,7 @@ fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> st
         "batches",
         "strategy",
         "results",
+        "windows",
         "point",
         "wall, ms",
         "makespan, ms",
@@ -285,6 +364,7 @@ fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> st
             entry.batches.to_string(),
             entry.pattern.clone(),
             entry.result_memory.to_string(),
+            entry.windows(),
             if entry.is_right { "right".into() } else { "WRONG".into() },
             ms(entry.wall_us_median),
             ms(measured.makespan_us) + mark,
@@ -297,6 +377,12 @@ fn write_text(args: &TimelineArgs, entries: &[Entry], out: &mut dyn Write) -> st
         ]);
     }
     writeln!(out, "{table}")?;
+    for entry in entries {
+        if let Some(us) = entry.table_us {
+            let (columns, n) = (entry.table_columns, entry.log_n);
+            writeln!(out, "a table of {columns} columns for 2^{n} points took {:.1} ms", us / 1e3)?;
+        }
+    }
     writeln!(
         out,
         "{} scalars, median of {} runs; predicted for {}; v marks the virtual clock of the simulated device",

@@ -5,7 +5,8 @@ use gpu_core::check::check;
 use gpu_core::{Schedule, Space};
 use groth16::{ProofPlan, ProveConfig, Reduction, Shape, Upload};
 use msm_gpu::{
-    Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm, Strategy,
+    BaseSet, Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
+    Strategy, Table,
 };
 use ntt_gpu::{Direction, NttConfig, NttPlan, OrderKind, Shift, TableLayout, Transform};
 
@@ -46,9 +47,10 @@ fn msm_config(u: &mut Unstructured<'_>, batches: Batches) -> Result<MsmConfig> {
         strategy: strategy(u, matches!(batches, Batches::Count(0..=BATCHES_MAX)))?,
         window_bits: match u.int_in_range(0..=7)? {
             0..=2 => None,
-            3..=6 => Some(u.int_in_range(2..=20)?),
+            3..=6 => Some(u.int_in_range(2..=24)?),
             _ => Some(number_u32(u)?),
         },
+        pair_rounds: if u.arbitrary()? { None } else { Some(u.int_in_range(0..=4)?) },
         result_memory: *u.choose(&[ResultMemory::Pinned, ResultMemory::Pageable])?,
         graph: u.ratio(1, 8)?,
     })
@@ -80,8 +82,14 @@ fn msm(u: &mut Unstructured<'_>) -> Result<bool> {
     };
     let config = msm_config(u, batches)?;
     let limits = limits(u)?;
-    let plan = MsmPlan::new(group, form, base_count, &config, &limits);
-    assert_eq!(plan, MsmPlan::new(group, form, base_count, &config, &limits), "a plan is a pure function");
+    let table = match u.int_in_range(0..=3)? {
+        0 => Some(Table { window_bits: u.int_in_range(0..=26)?, columns: u.int_in_range(0..=130)? }),
+        1 => Table::within(group, base_count, number(u)?, None),
+        _ => None,
+    };
+    let bases = BaseSet { count: base_count, table };
+    let plan = MsmPlan::new(group, form, bases, &config, &limits);
+    assert_eq!(plan, MsmPlan::new(group, form, bases, &config, &limits), "a plan is a pure function");
     let plan = match plan {
         Ok(plan) => plan,
         Err(error) => {
@@ -109,7 +117,10 @@ fn assert_msm_plan(plan: &MsmPlan, base_count: u64, allowed_bytes: u64) {
     assert_eq!(plan.bucket_count, 1 << (plan.window_bits - 1));
     assert_eq!(plan.batch_count == 0, base_count == 0);
     assert!(plan.entries_max() <= u64::from(u32::MAX), "{plan:?}");
-    assert!(plan.accumulate_threads_max() * u64::from(plan.entries_per_thread) >= plan.entries_max());
+    let threads = plan.accumulate_threads(plan.batch_len_max());
+    assert!(threads * u64::from(plan.entries_per_thread) >= plan.entries_max() >> plan.pair_rounds);
+    assert_eq!(plan.set_count, plan.window_count.div_ceil(plan.column_count));
+    assert_eq!(plan.slice_entries() % (1 << plan.pair_rounds), 0);
     assert!(plan.result_slot_count() <= plan.slot_count() && plan.slot_count() <= plan.batch_count);
     assert!(plan.first_uncollected() <= plan.batch_count);
     if plan.batch_count == 0 {

@@ -83,14 +83,21 @@ fn check(device: &Device, test: &Case) {
     let digits = recode(device, &scalars, *window_bits);
     let counts = buffer("counts", total, 0);
     let kernel = |name| OneKernel::new(device, name);
-    let count = kernel("msm_count_digits").write(&counts).read(&digits).u32(n as u32).u32(buckets);
+    let count = kernel("msm_count_digits")
+        .write(&counts)
+        .read(&digits)
+        .u32(n as u32)
+        .u32(windows)
+        .u32(windows)
+        .u32(buckets);
     count.rows(windows + 1).run(n, BLOCK).expect("msm_count_digits");
     assert_eq!(counts.to_vec().expect("counts"), expected_counts, "{place}: counts");
 
     let tiles = total.div_ceil(SCAN_TILE);
     let (offsets, tile_sums) =
         (buffer("offsets", total + 1, u32::MAX), buffer("tile_sums", tiles + 1, u32::MAX));
-    let scan = kernel("msm_scan_tiles").write(&offsets).write(&tile_sums).read(&counts).u32(total as u32);
+    let scan =
+        kernel("msm_scan_tiles").write(&offsets).write(&tile_sums).read(&counts).u32(total as u32).u32(0);
     scan.run(tiles * SCAN_THREADS as usize, SCAN_THREADS).expect("msm_scan_tiles");
     let sums = kernel("msm_scan_sums").write(&tile_sums).u32(tiles as u32);
     sums.run(1, SCAN_THREADS).expect("msm_scan_sums");
@@ -100,7 +107,8 @@ fn check(device: &Device, test: &Case) {
 
     let entries = buffer("entries", test.output().entry_count.max(1), u32::MAX);
     let scatter = kernel("msm_scatter_entries").write(&entries).write(&counts).read(&offsets).read(&digits);
-    let scatter = scatter.u32(n as u32).u32(buckets).rows(windows + 1);
+    let scatter =
+        scatter.u32(n as u32).u32(windows).u32(windows).u32(buckets).u32(n as u32).rows(windows + 1);
     scatter.run(n, BLOCK).expect("msm_scatter_entries");
     assert_eq!(counts.to_vec().expect("counts"), vec![0; total], "{place}: counters are zero again");
     let entries = entries.to_vec().expect("entries");

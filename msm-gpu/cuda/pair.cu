@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Sorted entries to half as many points, again and again, for one group: affine additions with a shared inversion.
+//
+// A round adds neighbours: items 2p and 2p+1 become point p. Runs of a bucket begin at multiples of 2^rounds and are
+// filled up with identities, so that neighbours are always of one bucket. An affine addition costs 2M + 1S and an
+// inversion; by Montgomery's trick the inversion costs 3M a pair, and one inversion for all pairs together:
+//
+//   forward    denominators of a thread's pairs -> their products up to each, and of all
+//   invert     products of all of a thread -> their inverses, by the same trick once more
+//   backward   from the last pair to the first: its inverse out of the rest's, the sum of the pair
+//
+// 5M + 1S instead of the 8M + 2S of an addition to an XYZZ sum. [Montgomery 1987 sec 10.3.1]
+#include "points.cuh"
+#include "inverse.cuh"
+
+typedef Group::F Coord;                 // canonical, as in memory
+typedef Group::template Field<2> Lazy;  // in registers
+
+// Blocks that share the registers of a multiprocessor: 512 threads of 128 in G1, 384 of 168 in G2, where fewer spill.
+#define BLOCKS_PER_SM (Group::IN_REGISTERS ? 4 : 3)
+
+// Bit 31 of an entry: the point is subtracted. All ones: the identity, which fills up a run.
+#define SIGN_BIT 0x80000000u
+#define NO_POINT 0xffffffffu
+
+// A point in memory or its negative; none for the identity.
+struct Operand {
+  const Affine* at;
+  bool is_negative;
+
+  DEV Coord x() const { return at ? load_field(&at->x) : Coord::zero(); }
+  DEV Coord y() const {
+    if (!at) return Coord::zero();
+    const Coord y = load_field(&at->y);
+    return is_negative ? neg(y) : y;
+  }
+};
+
+// Items of the first round.
+struct Entries {
+  const Affine* bases;
+  const u32* entries;
+
+  DEV Operand operator[](u32 i) const {
+    const u32 entry = entries[i];
+    if (entry == NO_POINT) return Operand{nullptr, false};
+    return Operand{&bases[entry & ~SIGN_BIT], (entry & SIGN_BIT) != 0};
+  }
+};
+
+// Items of the rounds after it.
+struct Points {
+  const Affine* points;
+
+  DEV Operand operator[](u32 i) const { return Operand{&points[i], false}; }
+};
+
+// The sum of a pair is (numerator / denominator) in the affine formulas, or one of three points that need none.
+enum class PairKind { SLOPE, LEFT, RIGHT, IDENTITY };
+
+struct Pair {
+  Coord x1, y1, x2, y2;
+  PairKind kind;
+  Lazy numerator, denominator;  // of the slope
+};
+
+// x2 - x1, where that is certainly the denominator: x1 != x2, and neither point can be the identity.
+DEV bool is_plain(const Coord& x1, const Coord& x2, const Coord& difference) {
+  return !is_zero(difference) && !is_zero(x1) && !is_zero(x2);
+}
+
+// Every other case. Complete.
+DEV void classify(Pair& pair) {
+  if (is_zero(pair.x1) && is_zero(pair.y1)) {
+    COVER(pair_left_identity);
+    pair.kind = PairKind::RIGHT;
+  } else if (is_zero(pair.x2) && is_zero(pair.y2)) {
+    COVER(pair_right_identity);
+    pair.kind = PairKind::LEFT;
+  } else if (!is_zero(pair.denominator)) {
+    pair.kind = PairKind::SLOPE;  // one x is zero, of a point that is not the identity
+  } else if (is_zero(sub(pair.y2, pair.y1))) {
+    COVER(pair_double);
+    pair.kind = PairKind::SLOPE;  // that of the tangent, 3x^2 / 2y; no point of the group has y = 0
+    pair.numerator = thrice(sqr(Lazy(pair.x1)));
+    pair.denominator = twice(Lazy(pair.y1));
+  } else {
+    COVER(pair_cancel);
+    pair.kind = PairKind::IDENTITY;
+  }
+}
+
+// Reads a pair. Y coordinates are read where `needs_y`, and where the case depends on them.
+template <class Items>
+DEV Pair read_pair(const Items& items, u32 p, bool needs_y) {
+  const Operand left = items[2 * p], right = items[2 * p + 1];
+  Pair pair;
+  pair.kind = PairKind::SLOPE;
+  pair.x1 = left.x();
+  pair.x2 = right.x();
+  const Coord difference = sub(pair.x2, pair.x1);
+  pair.denominator = difference;
+  const bool plain = is_plain(pair.x1, pair.x2, difference);
+  if (needs_y || !plain) {
+    pair.y1 = left.y();
+    pair.y2 = right.y();
+    pair.numerator = sub(pair.y2, pair.y1);
+  }
+  if (!plain) classify(pair);
+  return pair;
+}
+
+// Pairs of a slice that there are: `count` at most, from pair `first` of the round on.
+DEV u32 pairs_of(const u32* offsets, u32 total, u32 round, u32 first, u32 count) {
+  const u32 all = offsets[total] >> (round + 1);
+  return all <= first ? 0 : all - first < count ? all - first : count;
+}
+
+template <class Items>
+DEV void forward(Coord* prefixes, Coord* totals, const Items& items, u32 pairs, u32 threads) {
+  const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
+  if (t >= threads) return;
+  Lazy product = Lazy::one();
+  for (u32 p = t; p < pairs; p += threads) {
+    store_field(&prefixes[p], canonical(product));
+    const Pair pair = read_pair(items, p, false);
+    if (pair.kind == PairKind::SLOPE) product = mul(product, pair.denominator);
+  }
+  store_field(&totals[t], canonical(product));
+}
+
+template <class Items>
+DEV void backward(Affine* sums, const Coord* prefixes, const Coord* inverses, const Items& items, u32 pairs,
+                  u32 threads) {
+  const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
+  if (t >= threads || t >= pairs) return;
+  Lazy rest = load_field(&inverses[t]);  // inverse of the product of the denominators of pairs t, t + threads, .. p
+  for (u32 p = t + (pairs - 1 - t) / threads * threads;; p -= threads) {
+    const Pair pair = read_pair(items, p, true);
+    Coord x, y;
+    if (pair.kind == PairKind::SLOPE) {
+      const Lazy slope = mul(pair.numerator, mul(rest, Lazy(load_field(&prefixes[p]))));
+      rest = mul(rest, pair.denominator);
+      const Lazy x1 = pair.x1;
+      const Lazy x3 = sub(sub(sqr(slope), x1), Lazy(pair.x2));
+      x = canonical(x3);
+      y = canonical(sub(mul(slope, sub(x1, x3)), Lazy(pair.y1)));
+    } else if (pair.kind == PairKind::IDENTITY) {
+      x = Coord::zero();
+      y = Coord::zero();
+    } else {
+      x = pair.kind == PairKind::LEFT ? pair.x1 : pair.x2;
+      y = pair.kind == PairKind::LEFT ? pair.y1 : pair.y2;
+    }
+    store_field(&sums[p].x, x);
+    store_field(&sums[p].y, y);
+    if (p < threads) return;
+  }
+}
+
+// msm_pair_entries_forward: denominators of pairs of entries -> products, one thread per every threads-th pair.
+//   in   bases    Affine[..]          identity allowed
+//        entries  u32[2 * count]      those of the slice
+//        offsets  u32[total + 1]      the last one alone is read: how many entries there are
+//   out  prefixes F[count]            product of the denominators of the thread's pairs before this one
+//        totals   F[threads]          product of all of the thread's, never zero
+//   pre  first + count pairs are at most as many as half of the entries that there can be
+//   cost per pair: 1M, 8 + 2 * sizeof(F) B read and sizeof(F) written; bound by memory
+extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
+GROUP_NAME(msm_pair_entries_forward)(Coord* __restrict__ prefixes, Coord* __restrict__ totals,
+                                     const Affine* __restrict__ bases, const u32* __restrict__ entries,
+                                     const u32* __restrict__ offsets, u32 total, u32 first, u32 count, u32 threads) {
+  forward(prefixes, totals, Entries{bases, entries}, pairs_of(offsets, total, 0, first, count), threads);
+}
+EXPORT_KERNEL(GROUP_NAME(msm_pair_entries_forward))
+
+// msm_pair_points_forward: as msm_pair_entries_forward, for round 1 and those after it.
+//   in   points   Affine[2 * count]   what the round before left of the slice
+//        offsets, total, first, count, threads  as there; first and count in pairs of this round
+//   out  prefixes, totals             as there
+extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
+GROUP_NAME(msm_pair_points_forward)(Coord* __restrict__ prefixes, Coord* __restrict__ totals,
+                                    const Affine* __restrict__ points, const u32* __restrict__ offsets, u32 total,
+                                    u32 round, u32 first, u32 count, u32 threads) {
+  forward(prefixes, totals, Points{points}, pairs_of(offsets, total, round, first, count), threads);
+}
+EXPORT_KERNEL(GROUP_NAME(msm_pair_points_forward))
+
+// Products that one thread inverts together.
+#define INVERT_PER_THREAD 16
+
+// msm_invert_totals: numbers -> their inverses, in place, one thread per every threads-th one.
+//   in/out  totals  F[count]   none is zero
+//   pre     count <= 16 * threads
+//   cost    per number: 3M; per thread: one inversion, which is all latency
+extern "C" __global__ void __launch_bounds__(64)
+GROUP_NAME(msm_invert_totals)(Coord* __restrict__ totals, u32 count, u32 threads) {
+  const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
+  if (t >= threads) return;
+  Coord prefixes[INVERT_PER_THREAD];
+  Lazy product = Lazy::one();
+  u32 taken = 0;
+  for (u32 i = t; i < count; i += threads) {
+    prefixes[taken++] = canonical(product);
+    product = mul(product, Lazy(load_field(&totals[i])));
+  }
+  Lazy rest = inverse(canonical(product));
+  while (taken > 0) {
+    Coord* const total = &totals[t + --taken * threads];
+    const Lazy value = load_field(total);
+    store_field(total, canonical(mul(rest, Lazy(prefixes[taken]))));
+    rest = mul(rest, value);
+  }
+}
+EXPORT_KERNEL(GROUP_NAME(msm_invert_totals))
+
+// msm_pair_entries_backward: pairs of entries -> their sums, one thread per every threads-th pair.
+//   in   prefixes  F[count]           as msm_pair_entries_forward left them
+//        inverses  F[threads]         of its totals
+//        bases, entries, offsets, total, first, count, threads  as there
+//   out  sums      Affine[count]      sums[p] = item 2p + item 2p+1, exactly, whatever the points are
+//   cost per pair: 4M + 1S, 8 + 2 * sizeof(Affine) + sizeof(F) B read and sizeof(Affine) written
+extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
+GROUP_NAME(msm_pair_entries_backward)(Affine* __restrict__ sums, const Coord* __restrict__ prefixes,
+                                      const Coord* __restrict__ inverses, const Affine* __restrict__ bases,
+                                      const u32* __restrict__ entries, const u32* __restrict__ offsets, u32 total,
+                                      u32 first, u32 count, u32 threads) {
+  backward(sums, prefixes, inverses, Entries{bases, entries}, pairs_of(offsets, total, 0, first, count), threads);
+}
+EXPORT_KERNEL(GROUP_NAME(msm_pair_entries_backward))
+
+// msm_pair_points_backward: as msm_pair_entries_backward, for round 1 and those after it.
+//   in   prefixes, inverses, points, offsets, total, round, first, count, threads  as msm_pair_points_forward
+//   out  sums  Affine[count]
+extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
+GROUP_NAME(msm_pair_points_backward)(Affine* __restrict__ sums, const Coord* __restrict__ prefixes,
+                                     const Coord* __restrict__ inverses, const Affine* __restrict__ points,
+                                     const u32* __restrict__ offsets, u32 total, u32 round, u32 first, u32 count,
+                                     u32 threads) {
+  backward(sums, prefixes, inverses, Points{points}, pairs_of(offsets, total, round, first, count), threads);
+}
+EXPORT_KERNEL(GROUP_NAME(msm_pair_points_backward))
