@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Scalars to entries sorted by bucket: signed digits, then a counting sort.
-//
-// A batch has n scalars and `windows` windows of `bits` bits. Digit rows are numbered 0 .. windows-1 for the
-// windows, least significant first; row `windows` marks the scalars equal to one, whose other digits are all zero.
-//
-// The windows share `sets` sets of buckets. Row w counts for set w % sets with the multiples 2^(bits * (w - w % sets)) of
-// the bases, which are column w / sets of their table; without a table there is one set a window, and one column. Buckets
-// are numbered set * buckets + |digit| - 1; the last one, sets * buckets, takes the marks.
 #include "base.cuh"
+#include "digits.cuh"
 #include "fr.cuh"
-
-// Bit 31 of a digit or an entry: the point is subtracted.
-#define SIGN_BIT 0x80000000u
 
 // The 32-bit limbs of a plain number, least significant first.
 DEV void limbs_of(u32 limb[8], const Fr<1>& plain) {
@@ -78,29 +69,6 @@ msm_recode_digits_mont(u32* __restrict__ digits, const Fr<1>* __restrict__ scala
   recode(digits, limb, i, n, bits, windows);
 }
 EXPORT_KERNEL(msm_recode_digits_mont)
-
-// Bucket of a digit that is not zero; of zero, some number that nobody uses.
-DEV u32 bucket_of(u32 digit, u32 row, u32 windows, u32 sets, u32 buckets) {
-  const u32 set = row == windows ? sets : row % sets;
-  return set * buckets + (digit & ~SIGN_BIT) - 1;
-}
-
-// counters[key] += unit for every lane with `counts`; what the counter was before this lane's turn, or anything without
-// `counts`. All lanes of a warp call it. Lanes with one key share one atomic operation: with all scalars equal, one
-// atomic a lane took 11 ms at 2^20 points, longer than all additions. [Adi14] warp-aggregated atomics
-DEV u32 add_shared(u32* counters, u32 key, bool counts, u32 unit) {
-#ifdef SIM
-  return counts ? atomicAdd(&counters[key], unit) : 0;
-#else
-  const u32 peers = __match_any_sync(WARP_ALL, counts ? key : 0xffffffffu);
-  const u32 lane = threadIdx.x % WARP_LANES, leader = __ffs(peers) - 1;
-  const u32 turn = __popc(peers & ((1u << lane) - 1));
-  u32 before = 0;
-  if (counts && lane == leader) before = atomicAdd(&counters[key], unit * __popc(peers));
-  before = __shfl_sync(WARP_ALL, before, leader);
-  return before + unit * turn;
-#endif
-}
 
 // msm_count_digits: digits -> entries per bucket, one thread per digit; blockIdx.y is the row.
 //   in   digits   u32[windows + 1][n]

@@ -226,7 +226,14 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
             0 => None,
             _ => {
                 let [pair, accumulate, merge, reduce] = G::MODULES;
-                device.load(&[&modules::MSM_DIGITS, pair, accumulate, merge, reduce])?;
+                device.load(&[
+                    &modules::MSM_DIGITS,
+                    &modules::MSM_PARTITION,
+                    pair,
+                    accumulate,
+                    merge,
+                    reduce,
+                ])?;
                 let mut workspace = Workspace::new(device, Arc::new(schedule))?;
                 if plan.graph {
                     workspace.enable_graphs()?;

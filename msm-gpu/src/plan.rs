@@ -10,6 +10,10 @@ use std::ops::Range;
 pub const BATCHES_MAX: u32 = 1 << 14;
 /// Bits of a scalar, and one more so that the carry of the last window is zero.
 pub(crate) const RECODED_BITS: u32 = 256;
+/// Digits from which on they are sorted by way of partitions: fewer have their places inside the cache.
+const PARTITIONED_FROM: u64 = 1 << 22;
+/// Bits of the number of buckets of a partition, at most: a block counts them in shared memory.
+const PARTITION_BITS: u32 = 11;
 /// Bits that a window can have.
 pub(crate) const WINDOW_BITS: std::ops::RangeInclusive<u32> = 2..=24;
 /// Pairs that one round adds at a time: with more, what it keeps of each would take more memory than it saves time.
@@ -318,6 +322,8 @@ pub struct MsmConfig {
     /// Rounds of affine additions of pairs before the buckets are filled, 0 to 3; chosen by cost where `None`, and fewer where
     /// the memory for them is not there.
     pub pair_rounds: Option<u32>,
+    /// Whether digits are sorted by way of partitions; chosen by their number where `None`.
+    pub partitioned: Option<bool>,
     /// Where results arrive.
     pub result_memory: ResultMemory,
     /// Whether the work is captured as graphs in the first run, and launched as such in every run.
@@ -346,6 +352,7 @@ impl Default for MsmConfig {
             strategy: Strategy::Deferred { buffers: 2 },
             window_bits: None,
             pair_rounds: None,
+            partitioned: None,
             result_memory: ResultMemory::Pinned,
             graph: false,
         }
@@ -486,6 +493,8 @@ pub struct MsmPlan {
     pub set_count: u32,
     /// Buckets of one set: `2^(window_bits - 1)`.
     pub bucket_count: u32,
+    /// Buckets of a partition of the sort: 2 to this power, or 0 where digits go straight to their places.
+    pub partition_bits: u32,
     /// Rounds of affine additions of pairs before the buckets are filled.
     pub pair_rounds: u32,
     /// Threads of the device that hold pairs at once.
@@ -622,6 +631,8 @@ impl MsmPlan {
         let low_bits = (window_bits - 1) / 2;
         let line_threads = 1 << (resident / 4 / lines).max(1).ilog2().min(5).min(low_bits);
         let batch_count = if base_count == 0 { 0 } else { batch_count };
+        let digits = batch_len * u64::from(window_count);
+        let is_partitioned = config.partitioned.unwrap_or(digits >= PARTITIONED_FROM);
         Ok(Self {
             group,
             form,
@@ -635,6 +646,7 @@ impl MsmPlan {
             column_count,
             set_count,
             bucket_count,
+            partition_bits: if is_partitioned { PARTITION_BITS.min(window_bits - 1) } else { 0 },
             pair_rounds,
             pair_threads: (resident.min(1 << 40) * group.pair_share() / 16).clamp(1, 1 << 20) as u32,
             entries_per_thread,
@@ -705,6 +717,14 @@ impl MsmPlan {
     /// Sorted entries of the longest batch, at most.
     pub fn entries_max(&self) -> u64 {
         self.entries_of(self.batch_len_max())
+    }
+
+    /// Partitions of the sort of a batch, one for scalars equal to one among them; 0 for none.
+    pub fn partition_count(&self) -> u64 {
+        match self.partition_bits {
+            0 => 0,
+            bits => u64::from(self.set_count) * u64::from(self.bucket_count >> bits) + 1,
+        }
     }
 
     /// Threads of the accumulation of a batch of `len` points.

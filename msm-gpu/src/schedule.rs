@@ -7,8 +7,9 @@
 //! host      stage        caller's scalars of the batch -> scalars_host[s]
 //! upload    upload       scalars_host[s] -> scalars[s]
 //! compute   recode       scalars[s] -> signed digits, and a mark for scalars equal to one
-//!           count, scan  digits -> where the entries of each bucket start
-//!           scatter      digits -> entries, sorted by bucket
+//!           partition    digits -> entries in partitions of neighbouring buckets, where there are many
+//!           count, scan  digits or entries -> where the entries of each bucket start
+//!           scatter      digits or entries -> entries, sorted by bucket
 //!           pair         entries and bases -> points, half as many or fewer, where rounds of pairs pay
 //!           accumulate   entries and bases, or points -> buckets, and partial sums where a run spans threads
 //!           merge        partial sums -> buckets
@@ -50,6 +51,11 @@ pub const COLLECTOR: &str = "collector";
 const THREADS: u32 = 256;
 const POINT_THREADS: u32 = 128;
 const INVERT_BLOCK: u32 = 64;
+/// Threads of a block of the partition kernels, and digits that it takes at a time.
+const TILE_THREADS: u32 = 512;
+const TILE: u64 = 8192;
+/// Blocks of a row that count partitions.
+const COUNT_BLOCKS: u64 = 64;
 
 // What estimates rest on beside the device's profile; measured on the host of an H200 (16 virtual CPUs) with
 // `harness timeline`, and good for other hosts to a factor.
@@ -75,6 +81,7 @@ struct Buffers {
     offsets: BufferId,
     tile_sums: BufferId,
     entries: BufferId,
+    partitions: Option<PartitionBuffers>,
     pairs: Option<PairBuffers>,
     heads: BufferId,
     tails: BufferId,
@@ -83,6 +90,14 @@ struct Buffers {
     lines: BufferId,
     rows: BufferId,
     rows_host: Vec<BufferId>,
+}
+
+/// What a sort by way of partitions keeps.
+struct PartitionBuffers {
+    /// Digits of each partition, then where it begins, then where it ends.
+    ends: BufferId,
+    keys: BufferId,
+    items: BufferId,
 }
 
 /// What rounds of pairs keep.
@@ -206,6 +221,31 @@ struct Builder<'a> {
     part: &'a MsmPart,
     plan: &'a MsmPlan,
     schedule: &'a mut Schedule,
+}
+
+/// What the steps of the sort of a batch share.
+struct SortWork {
+    len: u64,
+    rows: u64,
+    digits: Region,
+    shape: [Arg; 4],
+}
+
+/// What is counted and scattered.
+enum SortSource {
+    Digits(Region),
+    /// Entries with their buckets, in partitions.
+    Partitions {
+        keys: Region,
+        items: Region,
+        ends: Region,
+        tiles: u64,
+    },
+}
+
+/// Work that is bound by memory.
+fn moved(bytes: u64) -> Work {
+    Work { bytes: bytes as f64, ..Work::default() }
 }
 
 /// The bases' buffer in every schedule of [`build`]: the caller binds it.
@@ -402,73 +442,161 @@ impl Builder<'_> {
 
     /// Scalars to entries sorted by bucket: a counting sort.
     fn sort(&mut self, batch: u32) {
+        self.recode(batch);
+        let work = self.sort_work(batch);
+        let source = match &self.part.buffers.partitions {
+            None => SortSource::Digits(work.digits),
+            Some(_) => self.partition(batch, &work),
+        };
+        self.count(batch, &work, &source);
+        self.scan(batch);
+        self.scatter(batch, &work, &source);
+    }
+
+    /// What the steps of a sort share.
+    fn sort_work(&self, batch: u32) -> SortWork {
         let (plan, len) = (self.plan, self.batch_len(batch));
-        let (rows, total) = (u64::from(plan.digit_rows()), plan.bucket_total());
+        let rows = u64::from(plan.digit_rows());
+        SortWork {
+            len,
+            rows,
+            digits: self.first(self.part.buffers.digits, 4 * rows * len),
+            // Number of scalars, windows, sets, buckets of a set.
+            shape: [len as u32, plan.window_count, plan.set_count, plan.bucket_count].map(Arg::U32),
+        }
+    }
+
+    fn recode(&mut self, batch: u32) {
+        let (plan, work) = (self.plan, self.sort_work(batch));
+        let SortWork { len, rows, digits, .. } = work;
         let scalars = match self.part.source {
             ScalarSource::Staged => self.first(self.part.buffers.scalars[self.slot(batch)], 32 * len),
             ScalarSource::Device(all) => {
                 Region { offset: all.offset + 32 * plan.batch(batch).start, bytes: 32 * len, ..all }
             }
         };
-        let digits = self.first(self.part.buffers.digits, 4 * rows * len);
-        let counts = self.whole(self.part.buffers.counts);
-        let offsets = self.whole(self.part.buffers.offsets);
-        let tile_sums = self.whole(self.part.buffers.tile_sums);
-        let entries = self.first(self.part.buffers.entries, 4 * plan.entries_of(len));
-        let (n, w) = (Arg::U32(len as u32), Arg::U32(plan.window_bits));
-        let windows = Arg::U32(plan.window_count);
-        let (sets, buckets) = (Arg::U32(plan.set_count), Arg::U32(plan.bucket_count));
-        let moved = |bytes: u64| Work { bytes: bytes as f64, ..Work::default() };
-
-        let recode = match plan.form {
+        let kernel = match plan.form {
             ScalarForm::Canonical => "msm_recode_digits",
             ScalarForm::Montgomery => "msm_recode_digits_mont",
         };
-        let per_scalar = [len.div_ceil(u64::from(THREADS)), 1];
-        let args = vec![Arg::Write(digits), Arg::Read(scalars), n, w, windows];
-        self.launch(recode.into(), batch, per_scalar, THREADS, args, moved(len * (32 + 4 * rows)));
+        let numbers = [len as u32, plan.window_bits, plan.window_count].map(Arg::U32);
+        let args = [Arg::Write(digits), Arg::Read(scalars)].into_iter().chain(numbers).collect();
+        let grid = [len.div_ceil(u64::from(THREADS)), 1];
+        self.launch(kernel.into(), batch, grid, THREADS, args, moved(len * (32 + 4 * rows)));
         // A mark that somebody waits for: the batch that needs the slot next.
         if !self.part.events.recoded.is_empty() && batch + plan.slot_count() < plan.batch_count {
             let event = self.part.events.recoded[self.slot(batch)];
             self.record("scalars_recoded", batch, self.part.streams.compute, event);
         }
+    }
 
-        let per_digit = [len.div_ceil(u64::from(THREADS)), rows];
-        let args = vec![Arg::Write(counts), Arg::Read(digits), n, windows, sets, buckets];
-        self.launch("msm_count_digits".into(), batch, per_digit, THREADS, args, moved(len * rows * 58));
+    /// Digits to entries in partitions.
+    fn partition(&mut self, batch: u32, work: &SortWork) -> SortSource {
+        let (plan, len) = (self.plan, work.len);
+        let buffers = self.part.buffers.partitions.as_ref().expect("the plan has partitions");
+        let digit_count = len * u64::from(plan.window_count);
+        let ends = self.whole(buffers.ends);
+        let keys = self.first(buffers.keys, 4 * digit_count);
+        let items = self.first(buffers.items, 4 * digit_count);
+        let bits = Arg::U32(plan.partition_bits);
+        let clear = Action::Fill { stream: self.part.streams.compute, dst: ends, byte: 0 };
+        self.schedule.push("clear_partitions", Some(batch), clear);
+        let tiles = len.div_ceil(TILE);
+        let mut args = vec![Arg::Write(ends), Arg::Read(work.digits)];
+        args.extend(work.shape);
+        args.push(bits);
+        let grid = [tiles.min(COUNT_BLOCKS), work.rows];
+        let bytes = len * work.rows;
+        self.launch("msm_count_partitions".into(), batch, grid, TILE_THREADS, args, moved(4 * bytes));
+        let count = plan.partition_count();
+        let args = vec![Arg::Write(ends), Arg::U32(count as u32)];
+        self.launch("msm_scan_sums".into(), batch, [1, 1], THREADS, args, moved(count * 8));
+        let mut args = vec![Arg::Write(keys), Arg::Write(items), Arg::Write(ends), Arg::Read(work.digits)];
+        args.extend(work.shape);
+        args.extend([bits, Arg::U32(plan.base_count as u32)]);
+        self.launch(
+            "msm_partition_digits".into(),
+            batch,
+            [tiles, work.rows],
+            TILE_THREADS,
+            args,
+            moved(20 * bytes),
+        );
+        SortSource::Partitions { keys, items, ends, tiles: digit_count.div_ceil(TILE) }
+    }
 
+    /// Entries of each bucket.
+    fn count(&mut self, batch: u32, work: &SortWork, source: &SortSource) {
+        let counts = self.whole(self.part.buffers.counts);
+        match *source {
+            SortSource::Digits(digits) => {
+                let mut args = vec![Arg::Write(counts), Arg::Read(digits)];
+                args.extend(work.shape);
+                let grid = [work.len.div_ceil(u64::from(THREADS)), work.rows];
+                let work = moved(work.len * work.rows * 58);
+                self.launch("msm_count_digits".into(), batch, grid, THREADS, args, work);
+            }
+            SortSource::Partitions { keys, ends, tiles, .. } => {
+                let numbers = [self.plan.partition_count() as u32, self.plan.partition_bits].map(Arg::U32);
+                let args = [Arg::Write(counts), Arg::Read(keys), Arg::Read(ends)].into_iter().chain(numbers);
+                let args = args.collect();
+                self.launch(
+                    "msm_count_keys".into(),
+                    batch,
+                    [tiles, 1],
+                    TILE_THREADS,
+                    args,
+                    moved(keys.bytes),
+                );
+            }
+        }
+    }
+
+    /// Counters to where the entries of each bucket begin.
+    fn scan(&mut self, batch: u32) {
+        let total = self.plan.bucket_total();
         let tiles = total.div_ceil(SCAN_TILE);
-        let args = vec![
-            Arg::Write(offsets),
-            Arg::Write(tile_sums),
-            Arg::Read(counts),
-            Arg::U32(total as u32),
-            Arg::U32(plan.pair_rounds),
-        ];
-        self.launch("msm_scan_tiles".into(), batch, [tiles, 1], THREADS, args, moved(total * 8));
+        let counts = self.whole(self.part.buffers.counts);
+        let offsets = self.whole(self.part.buffers.offsets);
+        let tile_sums = self.whole(self.part.buffers.tile_sums);
+        let numbers = [total as u32, self.plan.pair_rounds].map(Arg::U32);
+        let args = [Arg::Write(offsets), Arg::Write(tile_sums), Arg::Read(counts)].into_iter().chain(numbers);
+        self.launch("msm_scan_tiles".into(), batch, [tiles, 1], THREADS, args.collect(), moved(total * 8));
         let args = vec![Arg::Write(tile_sums), Arg::U32(tiles as u32)];
         self.launch("msm_scan_sums".into(), batch, [1, 1], THREADS, args, moved(tiles * 8));
         let args = vec![Arg::Write(offsets), Arg::Read(tile_sums), Arg::U32(total as u32)];
         let per_counter = [(total + 1).div_ceil(u64::from(THREADS)), 1];
         self.launch("msm_scan_add".into(), batch, per_counter, THREADS, args, moved(total * 8));
+    }
 
+    /// Entries to their places.
+    fn scatter(&mut self, batch: u32, work: &SortWork, source: &SortSource) {
+        let plan = self.plan;
+        let counts = self.whole(self.part.buffers.counts);
+        let offsets = self.whole(self.part.buffers.offsets);
+        let entries = self.first(self.part.buffers.entries, 4 * plan.entries_of(work.len));
         if plan.pair_rounds > 0 {
             // Where a run is filled up, nothing is scattered: all ones stand for the identity.
             let fill = Action::Fill { stream: self.part.streams.compute, dst: entries, byte: 0xff };
             self.schedule.push("fill_up_runs", Some(batch), fill);
         }
-        let args = vec![
-            Arg::Write(entries),
-            Arg::Write(counts),
-            Arg::Read(offsets),
-            Arg::Read(digits),
-            n,
-            windows,
-            sets,
-            buckets,
-            Arg::U32(plan.base_count as u32),
-        ];
-        self.launch("msm_scatter_entries".into(), batch, per_digit, THREADS, args, moved(len * rows * 128));
+        let mut args = vec![Arg::Write(entries), Arg::Write(counts), Arg::Read(offsets)];
+        match *source {
+            SortSource::Digits(digits) => {
+                args.push(Arg::Read(digits));
+                args.extend(work.shape);
+                args.push(Arg::U32(plan.base_count as u32));
+                let grid = [work.len.div_ceil(u64::from(THREADS)), work.rows];
+                let work = moved(work.len * work.rows * 128);
+                self.launch("msm_scatter_entries".into(), batch, grid, THREADS, args, work);
+            }
+            SortSource::Partitions { keys, items, ends, tiles } => {
+                args.extend([keys, items, ends].map(Arg::Read));
+                args.extend([plan.partition_count() as u32, plan.partition_bits].map(Arg::U32));
+                let work = moved(3 * keys.bytes);
+                self.launch("msm_scatter_keys".into(), batch, [tiles, 1], TILE_THREADS, args, work);
+            }
+        }
     }
 
     /// Entries to buckets; `keep` adds to what the batches before left there.
@@ -813,6 +941,14 @@ impl Buffers {
             offsets: device("offsets", 4 * (total + 1)),
             tile_sums: device("tile_sums", 4 * (total.div_ceil(SCAN_TILE) + 1)),
             entries: device("entries", 4 * plan.entries_max()),
+            partitions: (plan.partition_bits > 0).then(|| {
+                let bytes = 4 * len * u64::from(plan.window_count);
+                PartitionBuffers {
+                    ends: device("partition_ends", 4 * (plan.partition_count() + 1)),
+                    keys: device("keys", bytes),
+                    items: device("items", bytes),
+                }
+            }),
             pairs,
             heads: device("heads", partials * xyzz),
             tails: device("tails", partials * xyzz),

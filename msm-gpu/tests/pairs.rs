@@ -49,6 +49,7 @@ fn agrees<G: MsmGroup>(n: usize, rng: &mut ChaCha20Rng) {
                         let config = MsmConfig {
                             window_bits,
                             pair_rounds: Some(pair_rounds),
+                            partitioned: Some(batches > 1),
                             strategy,
                             ..MsmConfig::batches(batches)
                         };

@@ -50,6 +50,7 @@ fn msm_config(u: &mut Unstructured<'_>, batches: Batches) -> Result<MsmConfig> {
             3..=6 => Some(u.int_in_range(2..=24)?),
             _ => Some(number_u32(u)?),
         },
+        partitioned: u.arbitrary()?,
         pair_rounds: if u.arbitrary()? { None } else { Some(u.int_in_range(0..=4)?) },
         result_memory: *u.choose(&[ResultMemory::Pinned, ResultMemory::Pageable])?,
         graph: u.ratio(1, 8)?,
