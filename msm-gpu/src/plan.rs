@@ -22,8 +22,8 @@ const SLICE_PAIRS: u64 = 1 << 25;
 const TABLE_POINTS_MAX: u64 = (1 << 31) - 1;
 /// Pairs of one thread of a round, at most: beyond that the share of the inversion is nothing.
 const PAIRS_PER_THREAD: u64 = 128;
-/// Products that one thread inverts together, at most.
-const INVERT_PER_THREAD: u64 = 16;
+/// Products that one thread inverts together: at most 16, half of them so that it takes less time.
+const INVERT_PER_THREAD: u64 = 8;
 /// Threads of a block of the bucket reduction.
 pub(crate) const REDUCE_BLOCK: u32 = 64;
 /// Counters that one block of the prefix sum takes.
@@ -71,6 +71,14 @@ impl GroupKind {
         match self {
             GroupKind::G1 => 4,
             GroupKind::G2 => 3,
+        }
+    }
+
+    /// Sixteenths of the device's threads that the registers of an accumulation leave room for.
+    fn accumulate_share(self) -> u64 {
+        match self {
+            GroupKind::G1 => 3,
+            GroupKind::G2 => 2,
         }
     }
 
@@ -619,10 +627,13 @@ impl MsmPlan {
         if batch_len >= 1 << 31 || batch_len * u64::from(window_count) + filled_up > u64::from(u32::MAX) {
             return Err(PlanError::BatchTooLong { batch_len, window_count });
         }
-        // Enough threads to fill the device; beyond that longer parts, since each leaves two partial sums.
+        // As many threads as the device holds of them, or whole multiples: each leaves two partial sums, and takes its time
+        // whether the others are there or not.
         let entries = (batch_len * u64::from(window_count)) >> pair_rounds;
         let resident = limits.resident_threads.max(1);
-        let entries_per_thread = (entries / resident).clamp(8, 256) as u32;
+        let slots = (resident.min(1 << 40) * group.accumulate_share() / 16).max(1);
+        let waves = entries.div_ceil(slots.saturating_mul(256)).max(1);
+        let entries_per_thread = entries.div_ceil(slots.saturating_mul(waves)).clamp(8, 256) as u32;
         let partials = entries / (u64::from(entries_per_thread) * (bucket_total - 1));
         let merge_partials_max = (4 * partials).max(8) as u32;
         // A quarter of the device's threads: each holds a point in registers. Lines are at most 64 threads
@@ -742,7 +753,7 @@ impl MsmPlan {
     pub(crate) fn round_threads(&self, pairs: u64) -> (u64, u64) {
         let all = u64::from(self.pair_threads);
         let threads = all.min(pairs.div_ceil(4)).max(pairs.div_ceil(PAIRS_PER_THREAD));
-        (threads, threads.div_ceil(INVERT_PER_THREAD).max((all / 8).min(threads)))
+        (threads, threads.div_ceil(INVERT_PER_THREAD).max((all / 4).min(threads)))
     }
 
     /// Points that a batch sends down: a row for each bit of each set of buckets, and the sum of points with scalar

@@ -85,6 +85,7 @@ struct Buffers {
     pairs: Option<PairBuffers>,
     heads: BufferId,
     tails: BufferId,
+    tail_buckets: BufferId,
     hot: BufferId,
     buckets: BufferId,
     lines: BufferId,
@@ -603,7 +604,7 @@ impl Builder<'_> {
     fn fill_buckets(&mut self, batch: u32, keep: bool) {
         let points = self.pair(batch);
         self.accumulate(batch, points, keep);
-        self.merge(batch, keep);
+        self.merge(batch);
     }
 
     /// The bases of a batch, in all columns of their table.
@@ -718,15 +719,24 @@ impl Builder<'_> {
             None => ("runs", vec![Arg::Read(self.bases(batch)), Arg::Read(entries)], None, affine + 4),
             Some(points) => ("points", vec![Arg::Read(points)], Some(Arg::U32(plan.pair_rounds)), affine),
         };
-        let outputs = [self.part.buffers.buckets, self.part.buffers.heads, self.part.buffers.tails];
-        let [buckets, heads, tails] = outputs;
-        let outputs =
-            [self.whole(buckets), self.first(heads, partial_bytes), self.first(tails, partial_bytes)];
+        let Buffers { buckets, heads, tails, tail_buckets, .. } = self.part.buffers;
+        if !keep {
+            // The identity has all its coordinates zero.
+            let dst = self.whole(buckets);
+            let clear = Action::Fill { stream: self.part.streams.compute, dst, byte: 0 };
+            self.schedule.push("clear_buckets", Some(batch), clear);
+        }
+        let outputs = [
+            self.whole(buckets),
+            self.first(heads, partial_bytes),
+            self.first(tails, partial_bytes),
+            self.first(tail_buckets, 4 * threads),
+        ];
         let mut args: Vec<_> = outputs.map(Arg::Write).into();
         args.extend(items);
         args.extend([Arg::Read(offsets), Arg::U32(plan.bucket_total() as u32)]);
         args.extend(rounds);
-        args.extend([Arg::U32(plan.entries_per_thread), Arg::U32(keep.into())]);
+        args.extend([threads as u32, plan.entries_per_thread, keep.into()].map(Arg::U32));
         let add_affine = plan.group.add_affine_muls();
         let work = Work {
             fp_muls: item_count as f64 * add_affine,
@@ -738,7 +748,7 @@ impl Builder<'_> {
     }
 
     /// Partial sums to buckets.
-    fn merge(&mut self, batch: u32, keep: bool) {
+    fn merge(&mut self, batch: u32) {
         let (plan, len) = (self.plan, self.batch_len(batch));
         let threads = plan.accumulate_threads(len);
         let partial_bytes = threads * plan.group.xyzz_bytes();
@@ -747,7 +757,7 @@ impl Builder<'_> {
         let buckets = self.whole(self.part.buffers.buckets);
         let hot = self.whole(self.part.buffers.hot);
         let offsets = self.whole(self.part.buffers.offsets);
-        let total = Arg::U32(plan.bucket_total() as u32);
+        let tail_buckets = self.first(self.part.buffers.tail_buckets, 4 * threads);
         // In entries: runs begin and end at multiples of 2^rounds, so the parts of threads are the same.
         let per_thread = Arg::U32(plan.entries_per_thread << plan.pair_rounds);
         let add = plan.group.add_muls();
@@ -762,20 +772,20 @@ impl Builder<'_> {
             Arg::Write(hot),
             Arg::Read(heads),
             Arg::Read(tails),
+            Arg::Read(tail_buckets),
             Arg::Read(offsets),
-            total,
+            Arg::U32(threads as u32),
             per_thread,
             Arg::U32(plan.merge_partials_max),
-            Arg::U32(keep.into()),
         ];
         let bucket_total = plan.bucket_total();
         let partials = 2.0 * threads as f64;
         let work = Work {
             fp_muls: partials * add,
-            bytes: (bucket_total * plan.group.xyzz_bytes()) as f64 + 2.0 * partial_bytes as f64,
+            bytes: 2.0 * partial_bytes as f64,
             chain_muls: (partials / bucket_total as f64 + 1.0).min(f64::from(plan.merge_partials_max)) * add,
         };
-        let grid = [bucket_total.div_ceil(u64::from(POINT_THREADS)), 1];
+        let grid = [threads.div_ceil(u64::from(POINT_THREADS)), 1];
         self.launch(self.kernel("msm_merge_partials"), batch, grid, POINT_THREADS, args, work);
 
         let args = vec![
@@ -952,6 +962,7 @@ impl Buffers {
             pairs,
             heads: device("heads", partials * xyzz),
             tails: device("tails", partials * xyzz),
+            tail_buckets: device("tail_buckets", 4 * partials),
             hot: device("hot", 4 * (1 + hot_max(plan, partials))),
             buckets: device("buckets", total * xyzz),
             lines: device("lines", plan.lines_total() * xyzz),

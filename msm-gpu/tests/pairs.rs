@@ -37,7 +37,7 @@ fn agrees<G: MsmGroup>(n: usize, rng: &mut ChaCha20Rng) {
     let expected = G::msm(&points, &scalars).unwrap();
     for device in Device::all(SimOptions::default()) {
         let bases = Bases::<G>::trusted(&device, &points).unwrap();
-        let tables = [(5, 52), (7, 3), (4, 33), (11, 2)];
+        let tables = [(5, 52), (7, 3), (4, 33), (14, 2)];
         let with_table = |(window_bits, columns)| bases.with_table(Table { window_bits, columns }).unwrap();
         let mut all: Vec<_> = tables.into_iter().map(with_table).collect();
         all.push(bases.clone());
@@ -49,7 +49,7 @@ fn agrees<G: MsmGroup>(n: usize, rng: &mut ChaCha20Rng) {
                         let config = MsmConfig {
                             window_bits,
                             pair_rounds: Some(pair_rounds),
-                            partitioned: Some(batches > 1),
+                            partitioned: Some(batches == 2 && pair_rounds % 2 == 1),
                             strategy,
                             ..MsmConfig::batches(batches)
                         };
@@ -80,7 +80,7 @@ fn rng() -> ChaCha20Rng {
 #[test]
 fn g1_agrees_with_arkworks() {
     let rng = &mut rng();
-    for n in [1, 2, 3, 65, 400] {
+    for n in [1, 2, 3, 65, 300] {
         agrees::<G1Projective>(n, rng);
     }
 }
