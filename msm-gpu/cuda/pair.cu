@@ -23,15 +23,16 @@ typedef Group::template Field<2> Lazy;  // in registers
 #define SIGN_BIT 0x80000000u
 #define NO_POINT 0xffffffffu
 
-// A point in memory or its negative; none for the identity.
+// A point in memory or its negative; no addresses for the identity.
 struct Operand {
-  const Affine* at;
+  const Coord* x_at;
+  const Coord* y_at;
   bool is_negative;
 
-  DEV Coord x() const { return at ? load_field(&at->x) : Coord::zero(); }
+  DEV Coord x() const { return x_at ? load_field(x_at) : Coord::zero(); }
   DEV Coord y() const {
-    if (!at) return Coord::zero();
-    const Coord y = load_field(&at->y);
+    if (!y_at) return Coord::zero();
+    const Coord y = load_field(y_at);
     return is_negative ? neg(y) : y;
   }
 };
@@ -43,16 +44,31 @@ struct Entries {
 
   DEV Operand operator[](u32 i) const {
     const u32 entry = entries[i];
-    if (entry == NO_POINT) return Operand{nullptr, false};
-    return Operand{&bases[entry & ~SIGN_BIT], (entry & SIGN_BIT) != 0};
+    if (entry == NO_POINT) return Operand{nullptr, nullptr, false};
+    const Affine* const base = &bases[entry & ~SIGN_BIT];
+    return Operand{&base->x, &base->y, (entry & SIGN_BIT) != 0};
   }
 };
 
-// Items of the rounds after it.
+// Items of the rounds after it: all x coordinates before all y.
 struct Points {
-  const Affine* points;
+  const Coord* xs;
+  const Coord* ys;
 
-  DEV Operand operator[](u32 i) const { return Operand{&points[i], false}; }
+  DEV Operand operator[](u32 i) const { return Operand{xs + i, ys + i, false}; }
+};
+
+// Where sums go: all x coordinates before all y, for the next round; or points, after the last.
+struct Sums {
+  Coord* at;
+  u32 y_offset, stride;
+
+  DEV Sums(Coord* sums, u32 count, u32 is_last) : at(sums), y_offset(is_last ? 1 : count), stride(is_last ? 2 : 1) {}
+
+  DEV void store(u32 p, const Coord& x, const Coord& y) const {
+    store_field(&at[(u64)p * stride], x);
+    store_field(&at[(u64)p * stride + y_offset], y);
+  }
 };
 
 // The sum of a pair is (numerator / denominator) in the affine formulas, or one of three points that need none.
@@ -130,7 +146,7 @@ DEV void forward(Coord* prefixes, Coord* totals, const Items& items, u32 pairs, 
 }
 
 template <class Items>
-DEV void backward(Affine* sums, const Coord* prefixes, const Coord* inverses, const Items& items, u32 pairs,
+DEV void backward(const Sums& sums, const Coord* prefixes, const Coord* inverses, const Items& items, u32 pairs,
                   u32 threads) {
   const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
   if (t >= threads || t >= pairs) return;
@@ -152,8 +168,7 @@ DEV void backward(Affine* sums, const Coord* prefixes, const Coord* inverses, co
       x = pair.kind == PairKind::LEFT ? pair.x1 : pair.x2;
       y = pair.kind == PairKind::LEFT ? pair.y1 : pair.y2;
     }
-    store_field(&sums[p].x, x);
-    store_field(&sums[p].y, y);
+    sums.store(p, x, y);
     if (p < threads) return;
   }
 }
@@ -175,14 +190,15 @@ GROUP_NAME(msm_pair_entries_forward)(Coord* __restrict__ prefixes, Coord* __rest
 EXPORT_KERNEL(GROUP_NAME(msm_pair_entries_forward))
 
 // msm_pair_points_forward: as msm_pair_entries_forward, for round 1 and those after it.
-//   in   points   Affine[2 * count]   what the round before left of the slice
+//   in   points   F[2][2 * count]     what the round before left of the slice: x coordinates, y coordinates
 //        offsets, total, first, count, threads  as there; first and count in pairs of this round
 //   out  prefixes, totals             as there
 extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
 GROUP_NAME(msm_pair_points_forward)(Coord* __restrict__ prefixes, Coord* __restrict__ totals,
-                                    const Affine* __restrict__ points, const u32* __restrict__ offsets, u32 total,
+                                    const Coord* __restrict__ points, const u32* __restrict__ offsets, u32 total,
                                     u32 round, u32 first, u32 count, u32 threads) {
-  forward(prefixes, totals, Points{points}, pairs_of(offsets, total, round, first, count), threads);
+  const Points items{points, points + 2 * count};
+  forward(prefixes, totals, items, pairs_of(offsets, total, round, first, count), threads);
 }
 EXPORT_KERNEL(GROUP_NAME(msm_pair_points_forward))
 
@@ -218,25 +234,29 @@ EXPORT_KERNEL(GROUP_NAME(msm_invert_totals))
 //   in   prefixes  F[count]           as msm_pair_entries_forward left them
 //        inverses  F[threads]         of its totals
 //        bases, entries, offsets, total, first, count, threads  as there
-//   out  sums      Affine[count]      sums[p] = item 2p + item 2p+1, exactly, whatever the points are
+//   out  sums      F[2][count], x coordinates and y coordinates; Affine[count] with is_last = 1
+//   law  sums[p] == item 2p + item 2p+1, exactly, whatever the points are
 //   cost per pair: 4M + 1S, 8 + 2 * sizeof(Affine) + sizeof(F) B read and sizeof(Affine) written
 extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
-GROUP_NAME(msm_pair_entries_backward)(Affine* __restrict__ sums, const Coord* __restrict__ prefixes,
+GROUP_NAME(msm_pair_entries_backward)(Coord* __restrict__ sums, const Coord* __restrict__ prefixes,
                                       const Coord* __restrict__ inverses, const Affine* __restrict__ bases,
                                       const u32* __restrict__ entries, const u32* __restrict__ offsets, u32 total,
-                                      u32 first, u32 count, u32 threads) {
-  backward(sums, prefixes, inverses, Entries{bases, entries}, pairs_of(offsets, total, 0, first, count), threads);
+                                      u32 first, u32 count, u32 threads, u32 is_last) {
+  const Entries items{bases, entries};
+  backward(Sums(sums, count, is_last), prefixes, inverses, items, pairs_of(offsets, total, 0, first, count), threads);
 }
 EXPORT_KERNEL(GROUP_NAME(msm_pair_entries_backward))
 
 // msm_pair_points_backward: as msm_pair_entries_backward, for round 1 and those after it.
 //   in   prefixes, inverses, points, offsets, total, round, first, count, threads  as msm_pair_points_forward
-//   out  sums  Affine[count]
+//   out  sums      as there
 extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
-GROUP_NAME(msm_pair_points_backward)(Affine* __restrict__ sums, const Coord* __restrict__ prefixes,
-                                     const Coord* __restrict__ inverses, const Affine* __restrict__ points,
+GROUP_NAME(msm_pair_points_backward)(Coord* __restrict__ sums, const Coord* __restrict__ prefixes,
+                                     const Coord* __restrict__ inverses, const Coord* __restrict__ points,
                                      const u32* __restrict__ offsets, u32 total, u32 round, u32 first, u32 count,
-                                     u32 threads) {
-  backward(sums, prefixes, inverses, Points{points}, pairs_of(offsets, total, round, first, count), threads);
+                                     u32 threads, u32 is_last) {
+  const Points items{points, points + 2 * count};
+  const u32 pairs = pairs_of(offsets, total, round, first, count);
+  backward(Sums(sums, count, is_last), prefixes, inverses, items, pairs, threads);
 }
 EXPORT_KERNEL(GROUP_NAME(msm_pair_points_backward))

@@ -74,14 +74,6 @@ impl GroupKind {
         }
     }
 
-    /// Sixteenths of the device's threads that the registers of an accumulation leave room for.
-    fn accumulate_share(self) -> u64 {
-        match self {
-            GroupKind::G1 => 3,
-            GroupKind::G2 => 2,
-        }
-    }
-
     /// Multiplications in Fp of one in the field of the coordinates.
     pub(crate) fn coord_muls(self) -> f64 {
         match self {
@@ -260,9 +252,15 @@ pub struct Table {
 impl Table {
     /// The cheapest table of at most `bytes` for products of all `count` bases at once, with windows of so many bits or of
     /// any number; `None` where the bases alone are as good, or nothing fits.
-    pub fn within(group: GroupKind, count: u64, bytes: u64, window_bits: Option<u32>) -> Option<Self> {
+    pub fn within(
+        group: GroupKind,
+        count: u64,
+        bytes: u64,
+        window_bits: Option<u32>,
+        limits: &DeviceLimits,
+    ) -> Option<Self> {
         let window_bits = window_bits.map(|bits| bits.clamp(*WINDOW_BITS.start(), *WINDOW_BITS.end()));
-        cost::cheapest_table(group, count, bytes, window_bits)
+        cost::cheapest_table(group, count, bytes, window_bits, limits.resident_threads)
     }
 
     /// Windows of a scalar.
@@ -617,8 +615,13 @@ impl MsmPlan {
         let batch_len = base_count.div_ceil(u64::from(batch_count));
         let column_count = bases.table.map_or(1, |table| table.columns);
         let fixed_bits = bases.table.map_or(config.window_bits, |table| Some(table.window_bits));
-        let Choice { window_bits, pair_rounds } =
-            cost::cheapest(group, batch_len, column_count, fixed_bits, config.pair_rounds);
+        let work = cost::Product {
+            group,
+            batch_len,
+            columns: column_count,
+            resident_threads: limits.resident_threads,
+        };
+        let Choice { window_bits, pair_rounds } = cost::cheapest(&work, fixed_bits, config.pair_rounds);
         let window_count = RECODED_BITS.div_ceil(window_bits);
         let set_count = window_count.div_ceil(column_count);
         let bucket_count = 1u32 << (window_bits - 1);
@@ -627,13 +630,10 @@ impl MsmPlan {
         if batch_len >= 1 << 31 || batch_len * u64::from(window_count) + filled_up > u64::from(u32::MAX) {
             return Err(PlanError::BatchTooLong { batch_len, window_count });
         }
-        // As many threads as the device holds of them, or whole multiples: each leaves two partial sums, and takes its time
-        // whether the others are there or not.
+        // Enough threads to fill the device; beyond that longer parts, since each leaves two partial sums.
         let entries = (batch_len * u64::from(window_count)) >> pair_rounds;
         let resident = limits.resident_threads.max(1);
-        let slots = (resident.min(1 << 40) * group.accumulate_share() / 16).max(1);
-        let waves = entries.div_ceil(slots.saturating_mul(256)).max(1);
-        let entries_per_thread = entries.div_ceil(slots.saturating_mul(waves)).clamp(8, 256) as u32;
+        let entries_per_thread = cost::entries_per_thread(entries, resident) as u32;
         let partials = entries / (u64::from(entries_per_thread) * (bucket_total - 1));
         let merge_partials_max = (4 * partials).max(8) as u32;
         // A quarter of the device's threads: each holds a point in registers. Lines are at most 64 threads

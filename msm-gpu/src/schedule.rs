@@ -692,14 +692,9 @@ impl Builder<'_> {
                 };
                 let backward = self.kernel(&format!("msm_pair_{name}_backward"));
                 let outputs = vec![Arg::Write(sums), Arg::Read(prefixes), Arg::Read(totals)];
-                self.launch(
-                    backward,
-                    batch,
-                    blocks(threads, POINT_THREADS),
-                    POINT_THREADS,
-                    args(outputs),
-                    work,
-                );
+                let mut args = args(outputs);
+                args.push(Arg::U32((round + 1 == rounds).into()));
+                self.launch(backward, batch, blocks(threads, POINT_THREADS), POINT_THREADS, args, work);
             }
             begin += len;
         }

@@ -7,7 +7,7 @@ use msm_gpu::plan::BATCHES_MAX;
 use msm_gpu::schedule::{COLLECTOR, FOLD, STAGE, build};
 use msm_gpu::{
     Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm, Strategy,
-    SyncPattern,
+    SyncPattern, Table,
 };
 
 const H200: DeviceLimits = DeviceLimits { free_bytes: 139 << 30, resident_threads: 132 * 2048 };
@@ -100,7 +100,7 @@ fn what_cannot_be_planned_says_why() {
             assert_eq!(error(&with(one, strategy, None)), PlanError::TooFewBuffers { buffers });
         }
     }
-    for window_bits in [0, 1, 21, 64] {
+    for window_bits in [0, 1, 25, 64] {
         assert_eq!(
             error(&with(one, Strategy::Hard, Some(window_bits))),
             PlanError::WindowBits { window_bits }
@@ -257,7 +257,8 @@ fn secrets_are_marked() {
 #[test]
 fn sizes_of_a_plan_are_those_worked_out_by_hand() {
     let with = |base_count, window_bits, resident_threads| {
-        let config = MsmConfig { window_bits: Some(window_bits), ..MsmConfig::default() };
+        let window_bits = Some(window_bits);
+        let config = MsmConfig { window_bits, pair_rounds: Some(0), ..MsmConfig::default() };
         let limits = DeviceLimits { resident_threads, ..H200 };
         MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, base_count, &config, &limits).unwrap()
     };
@@ -279,23 +280,28 @@ fn sizes_of_a_plan_are_those_worked_out_by_hand() {
     assert_eq!(with(1 << 20, 20, u64::MAX).line_threads, 32);
 }
 
-/// The window with the fewest multiplications, found again in integers.
+/// More points, wider windows, give or take two bits; rounds of pairs, and tables of all columns, where they pay.
 #[test]
-fn no_other_window_is_cheaper() {
-    for (group, field_muls) in [(GroupKind::G1, 1), (GroupKind::G2, 3)] {
-        for base_count in (0..=28).flat_map(|log_n| [1 << log_n, (1 << log_n) * 5 / 4]) {
-            let cost = |bits: u32| {
-                let (windows, buckets) = (u128::from(256_u32.div_ceil(bits)), 1_u128 << (bits - 1));
-                windows * (u128::from(base_count) * 10 + 3 * buckets * 14) * field_muls
-            };
-            let cheapest = (2..=20).min_by_key(|bits| cost(*bits)).unwrap();
-            let huge = DeviceLimits { free_bytes: u64::MAX, ..H200 };
-            let plan = MsmPlan::new(group, ScalarForm::Montgomery, base_count, &MsmConfig::default(), &huge);
-            match plan {
-                Ok(plan) => assert_eq!(plan.window_bits, cheapest, "{base_count} points"),
-                Err(error) => assert!(base_count > 1 << 28, "{base_count} points: {error}"),
+fn windows_and_rounds_grow_with_the_product() {
+    let huge = DeviceLimits { free_bytes: u64::MAX, ..H200 };
+    for group in [GroupKind::G1, GroupKind::G2] {
+        let mut bits = 0;
+        for log_n in 0..=28 {
+            let plan =
+                MsmPlan::new(group, ScalarForm::Montgomery, 1 << log_n, &MsmConfig::default(), &huge);
+            let plan = plan.unwrap_or_else(|error| panic!("2^{log_n}: {error}"));
+            let table = Table::within(group, 1 << log_n, 64 << 30, None, &huge);
+            println!("{group:?} 2^{log_n}: {} {} table {table:?}", plan.window_bits, plan.pair_rounds);
+            assert!(plan.window_bits + 2 >= bits, "2^{log_n}: {plan:?}");
+            bits = bits.max(plan.window_bits);
+            if log_n < 12 {
+                assert_eq!(plan.pair_rounds, 0);
+            }
+            if (20..=24).contains(&log_n) {
+                assert!(plan.pair_rounds > 0 && table.is_some_and(|table| table.set_count() == 1));
             }
         }
+        assert!(bits >= 19);
     }
 }
 

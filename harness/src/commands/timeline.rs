@@ -14,7 +14,7 @@ use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use gpu_core::model::{Profile, Span, Timeline, estimate_with_calls};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceBuf, DeviceInfo, Schedule};
-use msm_gpu::{Bases, Msm, MsmConfig, MsmGroup, ResultMemory, Strategy, SyncPattern, Table};
+use msm_gpu::{Bases, DeviceLimits, Msm, MsmConfig, MsmGroup, ResultMemory, Strategy, SyncPattern, Table};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -201,7 +201,8 @@ fn measure_size<G: MsmGroup>(
     let mut bases = Bases::<G>::trusted(device, known.points())?;
     let mut table_us = None;
     if let Some(bytes) = args.table_gib.map(|gib| (gib * f64::from(1 << 30)) as u64)
-        && let Some(table) = Table::within(G::KIND, count as u64, bytes, args.window_bits)
+        && let Some(table) =
+            Table::within(G::KIND, count as u64, bytes, args.window_bits, &DeviceLimits::of(device)?)
     {
         let start = Instant::now();
         bases = bases.with_table(table)?;

@@ -85,7 +85,7 @@ fn msm(u: &mut Unstructured<'_>) -> Result<bool> {
     let limits = limits(u)?;
     let table = match u.int_in_range(0..=3)? {
         0 => Some(Table { window_bits: u.int_in_range(0..=26)?, columns: u.int_in_range(0..=130)? }),
-        1 => Table::within(group, base_count, number(u)?, None),
+        1 => Table::within(group, base_count, number(u)?, None, &limits),
         _ => None,
     };
     let bases = BaseSet { count: base_count, table };
