@@ -312,6 +312,16 @@ impl<'a, T: Pod> Registered<'a, T> {
         Ok(Self { device: device.clone(), bytes, kind: PhantomData })
     }
 
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.bytes.len() / size_of::<T>()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     pub(crate) fn device(&self) -> &Device {
         &self.device
     }

@@ -16,8 +16,8 @@
 typedef Group::F Coord;                 // canonical, as in memory
 typedef Group::template Field<2> Lazy;  // in registers
 
-// Blocks that share the registers of a multiprocessor: 512 threads of 128 in G1, 384 of 168 in G2, where fewer spill.
-#define BLOCKS_PER_SM (Group::IN_REGISTERS ? 4 : 3)
+// Blocks that share the registers of a multiprocessor: 512 threads of 128 in G1, 256 of 255 in G2.
+#define BLOCKS_PER_SM (Group::IN_REGISTERS ? 4 : 2)
 
 // Bit 31 of an entry: the point is subtracted. All ones: the identity, which fills up a run.
 #define SIGN_BIT 0x80000000u

@@ -4,7 +4,7 @@
 //! The constants are an H200's, which does 27.5 products a nanosecond; they were measured with `harness timeline --ops`. Other
 //! chips differ in the rate of everything more than in the ratios, and a choice that is not the best one is still right.
 
-use crate::plan::{GroupKind, RECODED_BITS, Table, WINDOW_BITS};
+use crate::plan::{GroupKind, RECODED_BITS, SCALAR_BITS, Table, WINDOW_BITS};
 
 /// Rounds of pairs, at most: each halves what is left, and fills up runs to twice as many.
 pub(crate) const PAIR_ROUNDS_MAX: u32 = 3;
@@ -27,6 +27,8 @@ const FOLD_MULS: f64 = 7.0e4;
 pub(crate) struct Product {
     pub(crate) group: GroupKind,
     pub(crate) batch_len: u64,
+    /// Batches that share one reduction of their buckets.
+    pub(crate) batches_per_reduction: u32,
     /// Columns of the bases' table.
     pub(crate) columns: u32,
     pub(crate) resident_threads: u64,
@@ -59,15 +61,21 @@ pub(crate) fn muls(product: &Product, choice: Choice) -> f64 {
     let pairs = first * FIRST_PAIR_MULS + (entries - first - left) * NEXT_PAIR_MULS;
     let per_thread = entries_per_thread(left as u64, product.resident_threads) as f64;
     let merged = left / buckets / per_thread;
+    // The last window has fewer bits than the others: its few buckets can have so long runs that blocks merge them.
+    let last_bits = (SCALAR_BITS - window_bits * (windows - 1)).min(window_bits - 1);
+    let last_run = product.batch_len as f64 / f64::from(1u32 << last_bits);
+    let last_merged = last_run / f64::from(1u32 << pair_rounds) / per_thread;
+    let hot = if last_merged > 8.0 * merged.max(1.0) { 12.0 + last_merged / 256.0 } else { 0.0 };
     // Rows and columns of buckets, summed by up to 32 threads each.
-    let chain = 2.0 * merged.ceil() + f64::from(1u32 << (window_bits / 2)) / 32.0 + 18.0;
+    let chain = 2.0 * merged.ceil() + hot + f64::from(1u32 << (window_bits / 2)) / 32.0 + 18.0;
+    let reduction = 2.0 * buckets * group.add_muls()
+        + chain * group.add_muls() * LONE_MUL
+        + f64::from(windows.div_ceil(columns) * window_bits) * FOLD_MULS * group.coord_muls();
     digits * SORT_MULS
         + pairs * group.coord_muls()
         + left * group.add_affine_muls()
         + f64::from(pair_rounds) * ROUND_MULS
-        + 2.0 * buckets * group.add_muls()
-        + chain * group.add_muls() * LONE_MUL
-        + f64::from(windows.div_ceil(columns) * window_bits) * FOLD_MULS * group.coord_muls()
+        + reduction / f64::from(product.batches_per_reduction.max(1))
 }
 
 /// The choice with the fewest multiplications, among those that the caller leaves open.
@@ -91,7 +99,8 @@ pub(crate) fn cheapest_table(
 ) -> Option<Table> {
     let column_bytes = count.saturating_mul(group.affine_bytes()).max(1);
     let columns_max = (bytes / column_bytes).min(u64::from(RECODED_BITS)) as u32;
-    let of = |columns| Product { group, batch_len: count, columns, resident_threads };
+    let of =
+        |columns| Product { group, batch_len: count, batches_per_reduction: 1, columns, resident_threads };
     let mut best = (muls(&of(1), cheapest(&of(1), window_bits, None)), None);
     for window_bits in window_bits.map_or(WINDOW_BITS, |bits| bits..=bits) {
         let windows = RECODED_BITS.div_ceil(window_bits);

@@ -29,7 +29,7 @@ pub mod schedule;
 mod table;
 
 pub use group::MsmGroup;
-pub use msm::{Bases, Msm, MsmError, Scalar, msm, reduced};
+pub use msm::{Bases, Msm, MsmError, Operands, Scalar, msm, reduced};
 pub use plan::{
     BaseSet, Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
     Strategy, SyncPattern, Table,

@@ -10,7 +10,7 @@ use ark_bls12_381::{Fq, Fr};
 use ark_ec::AffineRepr;
 use ark_ff::{BigInt, PrimeField};
 use gpu_core::layout::{bytes_of, slice_of};
-use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Pod, Trace, Workspace};
+use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Pod, Registered, Trace, Workspace};
 use rayon::prelude::*;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,11 +37,13 @@ pub enum MsmError {
         /// Its index.
         index: usize,
     },
-    /// Scalars from the host for a product over resident ones, or the other way round.
-    #[error("scalars {} are expected", if *.takes_resident { "on the device" } else { "from the host" })]
-    WrongSource {
-        /// Whether they are expected on the device.
-        takes_resident: bool,
+    /// A run with operands elsewhere than the product was made for.
+    #[error("the product was made for {expected}, and was run with {found}")]
+    WrongOperands {
+        /// What it was made for.
+        expected: Operands,
+        /// What it got.
+        found: Operands,
     },
     /// A base that is not on the curve.
     #[error("base {index} is not on the curve")]
@@ -61,6 +63,27 @@ pub enum MsmError {
     /// The device failed.
     #[error(transparent)]
     Gpu(#[from] GpuError),
+}
+
+/// Where the operands of a product are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operands {
+    /// Bases on the device, scalars in host memory: [`Msm::new`] and [`Msm::run`].
+    HostScalars,
+    /// Both on the device: [`Msm::over_resident`] and [`Msm::run_resident`].
+    Resident,
+    /// Both in host memory, the bases page-locked: [`Msm::streaming`] and [`Msm::run_streamed`].
+    Streamed,
+}
+
+impl std::fmt::Display for Operands {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Operands::HostScalars => "scalars from the host",
+            Operands::Resident => "scalars on the device",
+            Operands::Streamed => "bases and scalars from the host",
+        })
+    }
 }
 
 /// A form in which scalars are given: the type decides it, and no flag.
@@ -144,7 +167,7 @@ impl<G: MsmGroup> Bases<G> {
     /// # Errors
     /// [`MsmError::Plan`] for a table that no product could use; [`MsmError::Gpu`].
     pub fn with_table(&self, table: Table) -> Result<Self, MsmError> {
-        let set = BaseSet { count: self.set.count, table: Some(table) };
+        let set = BaseSet { table: Some(table), ..self.set };
         set.check()?;
         Ok(Self { points: table::build::<G>(self.device(), &self.points, &table)?, set })
     }
@@ -176,7 +199,7 @@ impl<G: MsmGroup> Bases<G> {
 pub struct Msm<G: MsmGroup, S: Scalar = Fr> {
     plan: MsmPlan,
     bindings: Bindings<'static>,
-    takes_resident: bool,
+    operands: Operands,
     workspace: Option<Workspace>,
     trace: Option<Trace>,
     kind: PhantomData<(G, S)>,
@@ -188,7 +211,7 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
     /// # Errors
     /// [`MsmError::Plan`] before anything is allocated; [`MsmError::Gpu`].
     pub fn new(bases: &Bases<G>, config: &MsmConfig) -> Result<Self, MsmError> {
-        let plan = Self::planned(bases, config)?;
+        let plan = Self::planned(bases.device(), bases.set, config)?;
         Self::with_schedule(bases, plan, CheckedSchedule::new(schedule::build(&plan))?)
     }
 
@@ -197,14 +220,26 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn over_resident(bases: &Bases<G>, config: &MsmConfig) -> Result<Self, MsmError> {
-        let plan = Self::planned(bases, config)?;
+        let plan = Self::planned(bases.device(), bases.set, config)?;
         let schedule = CheckedSchedule::new(schedule::build_resident(&plan))?;
-        Ok(Self { takes_resident: true, ..Self::with_schedule(bases, plan, schedule)? })
+        Ok(Self { operands: Operands::Resident, ..Self::with_schedule(bases, plan, schedule)? })
     }
 
-    fn planned(bases: &Bases<G>, config: &MsmConfig) -> Result<MsmPlan, MsmError> {
-        let limits = DeviceLimits::of(bases.device())?;
-        Ok(MsmPlan::new(G::KIND, S::FORM, bases.set, config, &limits)?)
+    /// As [`new`](Self::new), for `count` bases that stay in host memory and go up batch by batch in every run:
+    /// [`run_streamed`](Self::run_streamed) takes them. For sets that the device has no room for; with several batches all
+    /// but the first go up while the device is busy with those before.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn streaming(device: &Device, count: usize, config: &MsmConfig) -> Result<Self, MsmError> {
+        let plan = Self::planned(device, BaseSet::streamed(count as u64), config)?;
+        let schedule = CheckedSchedule::new(schedule::build(&plan))?;
+        Self::on(device, Bindings::new(), plan, schedule, Operands::Streamed)
+    }
+
+    fn planned(device: &Device, bases: BaseSet, config: &MsmConfig) -> Result<MsmPlan, MsmError> {
+        let limits = DeviceLimits::of(device)?;
+        Ok(MsmPlan::new(G::KIND, S::FORM, bases, config, &limits)?)
     }
 
     /// As [`new`](Self::new), with a schedule that is not the plan's own: how the harness runs what it has
@@ -220,8 +255,18 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
         plan: MsmPlan,
         schedule: CheckedSchedule,
     ) -> Result<Self, MsmError> {
-        let device = bases.device();
         assert_eq!(schedule.schedule().buffers[BASES.0 as usize].name, "bases");
+        let bindings = Bindings::new().bind(BASES, &bases.points);
+        Self::on(bases.device(), bindings, plan, schedule, Operands::HostScalars)
+    }
+
+    fn on(
+        device: &Device,
+        bindings: Bindings<'static>,
+        plan: MsmPlan,
+        schedule: CheckedSchedule,
+        operands: Operands,
+    ) -> Result<Self, MsmError> {
         let workspace = match plan.batch_count {
             0 => None,
             _ => {
@@ -241,9 +286,7 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
                 Some(workspace)
             }
         };
-        let bindings = Bindings::new().bind(BASES, &bases.points);
-        let takes_resident = false;
-        Ok(Self { plan, bindings, takes_resident, workspace, trace: None, kind: PhantomData })
+        Ok(Self { plan, bindings, operands, workspace, trace: None, kind: PhantomData })
     }
 
     /// Measures each operation on the device's clock from now on.
@@ -272,34 +315,44 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
     /// The sum of `scalars[i] * bases[i]`. No points give the identity.
     ///
     /// # Errors
-    /// [`MsmError::LengthMismatch`], [`MsmError::ScalarNotReduced`] before anything runs; [`MsmError::WrongSource`] after
-    /// [`over_resident`](Self::over_resident); [`MsmError::Gpu`], after which the next run is right again.
+    /// [`MsmError::LengthMismatch`], [`MsmError::ScalarNotReduced`] and [`MsmError::WrongOperands`] before anything runs;
+    /// [`MsmError::Gpu`], after which the next run is right again.
     pub fn run(&mut self, scalars: &[S]) -> Result<G, MsmError> {
-        self.expect(scalars.len(), false)?;
-        if let Some(index) = scalars.par_iter().position_first(|scalar| !scalar.is_reduced()) {
-            return Err(MsmError::ScalarNotReduced { index });
-        }
+        self.expect(scalars.len(), Operands::HostScalars)?;
+        check_reduced(scalars)?;
         self.run_bound(self.bindings.clone(), scalars)
+    }
+
+    /// As [`run`](Self::run), with bases from page-locked host memory, which are trusted as those of [`Bases::trusted`] are.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_streamed(&mut self, bases: &Registered<'_, G::Affine>, scalars: &[S]) -> Result<G, MsmError> {
+        self.expect(scalars.len(), Operands::Streamed)?;
+        if bases.len() != scalars.len() {
+            return Err(MsmError::LengthMismatch { bases: bases.len(), scalars: scalars.len() });
+        }
+        check_reduced(scalars)?;
+        self.run_bound(Bindings::new().bind_registered(BASES, bases), scalars)
     }
 
     /// As [`run`](Self::run), with scalars on the device. Canonical ones must be below the group order: nobody looks.
     ///
     /// # Errors
-    /// [`MsmError::LengthMismatch`]; [`MsmError::WrongSource`] unless made by [`over_resident`](Self::over_resident);
-    /// [`MsmError::Gpu`].
+    /// As [`run`](Self::run), but for the look at the scalars.
     pub fn run_resident(&mut self, scalars: &DeviceBuf<S>) -> Result<G, MsmError> {
-        self.expect(scalars.len(), true)?;
+        self.expect(scalars.len(), Operands::Resident)?;
         self.run_bound(self.bindings.clone().bind(SCALARS, scalars), &[])
     }
 
-    fn expect(&self, scalars: usize, resident: bool) -> Result<(), MsmError> {
+    fn expect(&self, scalars: usize, found: Operands) -> Result<(), MsmError> {
         let bases = self.plan.base_count as usize;
         if scalars != bases {
             return Err(MsmError::LengthMismatch { bases, scalars });
         }
-        match resident == self.takes_resident || bases == 0 {
+        match found == self.operands {
             true => Ok(()),
-            false => Err(MsmError::WrongSource { takes_resident: self.takes_resident }),
+            false => Err(MsmError::WrongOperands { expected: self.operands, found }),
         }
     }
 
@@ -328,6 +381,13 @@ impl<G: MsmGroup, S: Scalar> Msm<G, S> {
         })?;
         self.trace = Some(trace);
         Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn check_reduced<S: Scalar>(scalars: &[S]) -> Result<(), MsmError> {
+    match scalars.par_iter().position_first(|scalar| !scalar.is_reduced()) {
+        Some(index) => Err(MsmError::ScalarNotReduced { index }),
+        None => Ok(()),
     }
 }
 

@@ -8,6 +8,8 @@ use std::ops::Range;
 
 /// Batches of one product, at most: a schedule has a dozen operations for each, and takes its memory before anything runs.
 pub const BATCHES_MAX: u32 = 1 << 14;
+/// Bits of a scalar.
+pub(crate) const SCALAR_BITS: u32 = 255;
 /// Bits of a scalar, and one more so that the carry of the last window is zero.
 pub(crate) const RECODED_BITS: u32 = 256;
 /// Digits from which on they are sorted by way of partitions: fewer have their places inside the cache.
@@ -70,7 +72,7 @@ impl GroupKind {
     fn pair_share(self) -> u64 {
         match self {
             GroupKind::G1 => 4,
-            GroupKind::G2 => 3,
+            GroupKind::G2 => 2,
         }
     }
 
@@ -286,11 +288,21 @@ pub struct BaseSet {
     pub count: u64,
     /// Multiples of them.
     pub table: Option<Table>,
+    /// Whether they come from the host in every run, batch by batch, instead of staying on the device.
+    pub streamed: bool,
 }
 
 impl BaseSet {
+    /// So many bases that come from the host in every run.
+    pub fn streamed(count: u64) -> Self {
+        Self { count, table: None, streamed: true }
+    }
+
     pub(crate) fn check(&self) -> Result<(), PlanError> {
         let Some(table @ Table { window_bits, columns }) = self.table else { return Ok(()) };
+        if self.streamed {
+            return Err(PlanError::StreamedTable);
+        }
         check_window(window_bits)?;
         let (window_count, base_count) = (table.window_count(), self.count);
         if !(1..=window_count).contains(&columns) {
@@ -305,7 +317,7 @@ impl BaseSet {
 
 impl From<u64> for BaseSet {
     fn from(count: u64) -> Self {
-        Self { count, table: None }
+        Self { count, table: None, streamed: false }
     }
 }
 
@@ -432,6 +444,9 @@ pub enum PlanError {
         /// Bits of the table.
         table_bits: u32,
     },
+    /// A table goes up for every run in longer than it saves.
+    #[error("bases that are streamed from the host have no table")]
+    StreamedTable,
     /// A table of no columns, or of more than there are windows.
     #[error("a table of {columns} columns for {window_count} windows")]
     TableColumns {
@@ -489,6 +504,8 @@ pub struct MsmPlan {
     pub result_memory: ResultMemory,
     /// Whether the work is captured as graphs.
     pub graph: bool,
+    /// Whether bases come from the host, batch by batch.
+    pub streamed: bool,
     /// Bits of a window.
     pub window_bits: u32,
     /// Windows; `window_bits * window_count >= 256`.
@@ -615,9 +632,14 @@ impl MsmPlan {
         let batch_len = base_count.div_ceil(u64::from(batch_count));
         let column_count = bases.table.map_or(1, |table| table.columns);
         let fixed_bits = bases.table.map_or(config.window_bits, |table| Some(table.window_bits));
+        let batches_per_reduction = match config.strategy {
+            Strategy::OnDevice => batch_count,
+            Strategy::Hard | Strategy::Deferred { .. } | Strategy::Threaded { .. } => 1,
+        };
         let work = cost::Product {
             group,
             batch_len,
+            batches_per_reduction,
             columns: column_count,
             resident_threads: limits.resident_threads,
         };
@@ -652,6 +674,7 @@ impl MsmPlan {
             strategy: config.strategy,
             result_memory: config.result_memory,
             graph: config.graph,
+            streamed: bases.streamed,
             window_bits,
             window_count,
             column_count,
@@ -775,7 +798,7 @@ impl MsmPlan {
         u64::from(self.set_count) * ((1 << low) + (1 << high))
     }
 
-    /// Device memory of the bases, with all columns of their table.
+    /// Memory of the bases, with all columns of their table.
     pub fn bases_bytes(&self) -> u64 {
         self.base_count * u64::from(self.column_count) * self.group.affine_bytes()
     }

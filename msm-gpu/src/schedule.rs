@@ -6,6 +6,7 @@
 //! ```text
 //! host      stage        caller's scalars of the batch -> scalars_host[s]
 //! upload    upload       scalars_host[s] -> scalars[s]
+//!           upload       bases of the batch -> bases[s], where they are streamed from the host
 //! compute   recode       scalars[s] -> signed digits, and a mark for scalars equal to one
 //!           partition    digits -> entries in partitions of neighbouring buckets, where there are many
 //!           count, scan  digits or entries -> where the entries of each bucket start
@@ -74,6 +75,8 @@ const CALLED: f64 = 1.6;
 /// Buffers of an MSM schedule by what they hold.
 struct Buffers {
     bases: BufferId,
+    /// Where bases from the host go, a batch a slot; none where they are on the device.
+    base_slots: Vec<BufferId>,
     scalars_host: Vec<BufferId>,
     scalars: Vec<BufferId>,
     digits: BufferId,
@@ -115,6 +118,9 @@ struct PairBuffers {
 struct Events {
     uploaded: Vec<EventId>,
     recoded: Vec<EventId>,
+    /// Bases of a batch from the host are there, and have been added up.
+    bases_uploaded: Vec<EventId>,
+    bases_added: Vec<EventId>,
     reduced: Vec<EventId>,
     downloaded: Vec<EventId>,
 }
@@ -263,12 +269,14 @@ fn declare(plan: &MsmPlan, is_resident: bool) -> (Schedule, MsmPart) {
         ResultMemory::Pageable => ", pageable results",
     };
     let scalars = if is_resident { ", resident scalars" } else { "" };
+    let streamed = if plan.streamed { ", streamed bases" } else { "" };
     let mut schedule = Schedule::new(format!(
-        "msm {word} n={} batches={batches} {}{results}{scalars}",
+        "msm {word} n={} batches={batches} {}{results}{scalars}{streamed}",
         plan.base_count,
         plan.pattern()
     ));
-    let bases = schedule.buffer("bases", Space::Resident, plan.bases_bytes());
+    let place = if plan.streamed { Space::Registered } else { Space::Resident };
+    let bases = schedule.buffer("bases", place, plan.bases_bytes());
     assert_eq!(bases, BASES, "the bases are the first buffer");
     let source = match is_resident {
         false => ScalarSource::Staged,
@@ -315,6 +323,7 @@ impl Builder<'_> {
                 self.free_slot(batch - slots);
             }
             self.send(batch);
+            self.send_bases(batch);
             self.sort(batch);
             self.fill_buckets(batch, false);
             self.sum_lines(batch);
@@ -359,6 +368,7 @@ impl Builder<'_> {
                 self.schedule.push("scalars_recoded", Some(batch - slots), Action::HostWait { event });
             }
             self.send(batch);
+            self.send_bases(batch);
             self.sort(batch);
             self.fill_buckets(batch, batch > 0);
         }
@@ -602,15 +612,58 @@ impl Builder<'_> {
 
     /// Entries to buckets; `keep` adds to what the batches before left there.
     fn fill_buckets(&mut self, batch: u32, keep: bool) {
+        self.wait_bases(batch);
         let points = self.pair(batch);
         self.accumulate(batch, points, keep);
+        self.bases_are_added(batch);
         self.merge(batch);
+    }
+
+    /// Brings the bases of a batch to the device, if they are not there.
+    fn send_bases(&mut self, batch: u32) {
+        let (plan, upload) = (self.plan, self.part.streams.upload);
+        if !plan.streamed {
+            return;
+        }
+        let slot = self.slot(batch);
+        // Where the host has not waited for the batch that was in the slot, the stream does.
+        if batch >= plan.slot_count()
+            && let Some(&event) = self.part.events.bases_added.get(slot)
+        {
+            self.wait("bases_added", batch, upload, event);
+        }
+        let (range, affine) = (plan.batch(batch), plan.group.affine_bytes());
+        let bytes = (range.end - range.start) * affine;
+        let src = Region { buffer: self.part.buffers.bases, offset: range.start * affine, bytes };
+        let dst = self.first(self.part.buffers.base_slots[slot], bytes);
+        self.schedule.push("upload_bases", Some(batch), Action::Upload { stream: upload, src, dst });
+        self.record("bases_uploaded", batch, upload, self.part.events.bases_uploaded[slot]);
+    }
+
+    fn wait_bases(&mut self, batch: u32) {
+        if self.plan.streamed {
+            let event = self.part.events.bases_uploaded[self.slot(batch)];
+            self.wait("bases_uploaded", batch, self.part.streams.compute, event);
+        }
+    }
+
+    /// A mark that somebody waits for: the batch that needs the slot next.
+    fn bases_are_added(&mut self, batch: u32) {
+        if let Some(&event) = self.part.events.bases_added.get(self.slot(batch))
+            && batch + self.plan.slot_count() < self.plan.batch_count
+        {
+            self.record("bases_added", batch, self.part.streams.compute, event);
+        }
     }
 
     /// The bases of a batch, in all columns of their table.
     fn bases(&self, batch: u32) -> Region {
         let (plan, range) = (self.plan, self.plan.batch(batch));
         let affine = plan.group.affine_bytes();
+        if plan.streamed {
+            let slot = self.part.buffers.base_slots[self.slot(batch)];
+            return self.first(slot, (range.end - range.start) * affine);
+        }
         let bytes = (u64::from(plan.column_count - 1) * plan.base_count + range.end - range.start) * affine;
         Region { buffer: self.part.buffers.bases, offset: range.start * affine, bytes }
     }
@@ -908,6 +961,12 @@ impl Buffers {
         };
         let scalars_host = scalar_ring("scalars_host", Space::PinnedUpload);
         let scalars = scalar_ring("scalars", Space::Device);
+        let base_slots = (0..if plan.streamed { plan.slot_count() } else { 0 })
+            .map(|slot| {
+                let name = format!("{prefix}bases[{slot}]");
+                schedule.buffer(name, Space::Device, plan.group.affine_bytes() * len)
+            })
+            .collect();
         let rows_bytes = plan.rows_total() * xyzz;
         let results = match plan.result_memory {
             ResultMemory::Pinned => Space::PinnedDownload,
@@ -939,6 +998,7 @@ impl Buffers {
         });
         Self {
             bases,
+            base_slots,
             scalars_host,
             scalars,
             digits: device("digits", 4 * u64::from(plan.digit_rows()) * len),
@@ -980,7 +1040,11 @@ impl Events {
         // batch.
         let recoded_slots = if plan.strategy == Strategy::OnDevice { slots } else { 0 };
         let result_slots = plan.result_slot_count();
+        let base_slots = if plan.streamed { plan.slot_count() } else { 0 };
+        let added_slots = if plan.strategy == Strategy::OnDevice { base_slots } else { 0 };
         Self {
+            bases_uploaded: ring("bases_uploaded", base_slots),
+            bases_added: ring("bases_added", added_slots),
             uploaded: ring("uploaded", slots),
             recoded: ring("recoded", recoded_slots),
             reduced: ring("reduced", result_slots),

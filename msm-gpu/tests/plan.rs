@@ -287,8 +287,7 @@ fn windows_and_rounds_grow_with_the_product() {
     for group in [GroupKind::G1, GroupKind::G2] {
         let mut bits = 0;
         for log_n in 0..=28 {
-            let plan =
-                MsmPlan::new(group, ScalarForm::Montgomery, 1 << log_n, &MsmConfig::default(), &huge);
+            let plan = MsmPlan::new(group, ScalarForm::Montgomery, 1 << log_n, &MsmConfig::default(), &huge);
             let plan = plan.unwrap_or_else(|error| panic!("2^{log_n}: {error}"));
             let table = Table::within(group, 1 << log_n, 64 << 30, None, &huge);
             println!("{group:?} 2^{log_n}: {} {} table {table:?}", plan.window_bits, plan.pair_rounds);

@@ -88,7 +88,7 @@ fn msm(u: &mut Unstructured<'_>) -> Result<bool> {
         1 => Table::within(group, base_count, number(u)?, None, &limits),
         _ => None,
     };
-    let bases = BaseSet { count: base_count, table };
+    let bases = BaseSet { count: base_count, table, streamed: u.ratio(1, 4)? };
     let plan = MsmPlan::new(group, form, bases, &config, &limits);
     assert_eq!(plan, MsmPlan::new(group, form, bases, &config, &limits), "a plan is a pure function");
     let plan = match plan {
