@@ -71,6 +71,9 @@ pub enum Failure {
     /// A transform.
     #[error(transparent)]
     Ntt(#[from] NttError),
+    /// A peer that stopped in the middle of its turns.
+    #[error(transparent)]
+    Peer(#[from] sppark_peer::PeerError),
     /// A benchmark whose result or whose inputs are not what they should be: nothing is timed.
     #[error("{0}")]
     Wrong(String),

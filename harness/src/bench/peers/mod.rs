@@ -1,8 +1,18 @@
-//! The device beside arkworks and blst on this host's processor: the same problem, in turn, in rounds.
+//! The device beside arkworks and blst on this host's processor, and beside sppark on the same device: the same problem,
+//! in turn, in rounds.
 //!
 //! All of them take the problem as they like it best: bases and scalars in their own form, made before the clock starts.
-//! What the machine does meanwhile meets all of them alike, since they take turns.
+//! Those on the device have the bases there before it starts; scalars come from ordinary memory of the host, and the sum
+//! is on the host when it stops. Values that are transformed stay on the device. What the machine does meanwhile meets
+//! all of them alike, since they take turns. Those on the processor leave large problems out, which would take minutes.
 
+mod blst;
+mod sppark;
+
+use blst::BlstGroup;
+use sppark::{Sppark, WHO as SPPARK};
+
+use super::cases::CpuLimits;
 use super::inputs::Inputs;
 use super::proof::{Ours, problem};
 use super::record::{Amount, Clock, Params, Ratio};
@@ -12,30 +22,27 @@ use crate::circuits::CircuitName;
 use crate::error::Failure;
 use crate::oracle::{ScalarFlavour, msm_by_arkworks};
 use crate::prove::proof_by_arkworks;
-use ark_bls12_381::{Fq, Fq2, Fr, G1Affine, G1Projective, G2Affine, G2Projective, g1, g2};
-use ark_ec::short_weierstrass::Projective;
-use ark_ff::{BigInt, BigInteger, FftField, Field, PrimeField};
+use ark_bls12_381::{Fr, G1Projective, G2Projective};
+use ark_ff::{BigInteger, FftField, Field, PrimeField};
 use ark_poly::EvaluationDomain;
-use blst::{MultiPoint, blst_fp, blst_fp2, blst_p1, blst_p1_affine, blst_p2, blst_p2_affine};
 use groth16::Upload;
-use msm_gpu::{Msm, MsmConfig, MsmGroup};
+use msm_gpu::{Msm, MsmConfig};
 use std::hint::black_box;
 use std::time::Instant;
-
-/// Bits of a scalar.
-const SCALAR_BITS: usize = 255;
 
 /// Products, transforms and proofs.
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), Failure> {
     let (cases, scale) = (session.settings.cases.peers.clone(), session.settings.scale);
+    let CpuLimits { msm_g1, msm_g2, ntt } = *cases.cpu_log_n_max.at(scale);
+    let sppark = &mut Sppark::new(session);
     for log_n in cases.msm_g1.at(scale) {
-        msm::<G1Projective>(session, *log_n)?;
+        msm::<G1Projective>(session, sppark, *log_n, msm_g1)?;
     }
     for log_n in cases.msm_g2.at(scale) {
-        msm::<G2Projective>(session, *log_n)?;
+        msm::<G2Projective>(session, sppark, *log_n, msm_g2)?;
     }
     for log_n in cases.ntt.at(scale) {
-        transform(session, *log_n)?;
+        transform(session, sppark, *log_n, ntt)?;
     }
     for circuit in cases.proofs.at(scale) {
         proof(session, circuit.0)?;
@@ -92,11 +99,26 @@ fn rounds(
     Ok(())
 }
 
-/// Whether any of a comparison's ids is wanted.
-fn wanted(session: &Session<'_>, name: &str) -> Option<Case> {
-    ["gpu", "arkworks", "blst"]
-        .into_iter()
-        .find_map(|who| session.case("peers", format!("{name}/{who}"), Params::default()))
+/// The first of a comparison's ids that is wanted.
+fn wanted(session: &Session<'_>, name: &str, everybody: &[&str]) -> Option<Case> {
+    everybody.iter().find_map(|who| session.case("peers", format!("{name}/{who}"), Params::default()))
+}
+
+/// Who takes turns with the device.
+struct Others {
+    /// Those on the processor.
+    cpu: bool,
+    /// sppark, on CUDA's device of this number.
+    sppark: Option<u32>,
+}
+
+impl Others {
+    /// `None` if nothing of the comparison is wanted, or there is nobody to compare with.
+    fn of(session: &mut Session<'_>, sppark: &mut Sppark, name: &str, cpu: &[&str]) -> Option<Self> {
+        wanted(session, name, &[&["gpu", SPPARK], cpu].concat())?;
+        let others = Self { cpu: !cpu.is_empty(), sppark: sppark.device(session) };
+        (others.cpu || others.sppark.is_some()).then_some(others)
+    }
 }
 
 /// A result that is not the device's.
@@ -104,96 +126,66 @@ fn wrong(name: &str, who: &str) -> Failure {
     Failure::Wrong(format!("peers/{name}: the result of {who} is not the oracle's"))
 }
 
-/// A group that blst computes in.
-trait BlstGroup: MsmGroup {
-    type Theirs;
-
-    fn theirs(points: &[Self::Affine]) -> Vec<Self::Theirs>;
-    /// The product, by blst on all cores.
-    fn mult(points: &[Self::Theirs], scalars: &[u8]) -> Self;
-}
-
-/// Both keep coordinates in Montgomery form with the same factor, the lowest limb first.
-fn fp(value: &Fq) -> blst_fp {
-    blst_fp { l: value.0.0 }
-}
-
-fn fq(value: &blst_fp) -> Fq {
-    Fq::new_unchecked(BigInt(value.l))
-}
-
-fn fp2(value: &Fq2) -> blst_fp2 {
-    blst_fp2 { fp: [fp(&value.c0), fp(&value.c1)] }
-}
-
-fn fq2(value: &blst_fp2) -> Fq2 {
-    Fq2::new(fq(&value.fp[0]), fq(&value.fp[1]))
-}
-
-impl BlstGroup for Projective<g1::Config> {
-    type Theirs = blst_p1_affine;
-
-    fn theirs(points: &[G1Affine]) -> Vec<blst_p1_affine> {
-        points.iter().map(|point| blst_p1_affine { x: fp(&point.x), y: fp(&point.y) }).collect()
-    }
-
-    fn mult(points: &[blst_p1_affine], scalars: &[u8]) -> Self {
-        let blst_p1 { x, y, z } = points.mult(scalars, SCALAR_BITS);
-        G1Projective::new_unchecked(fq(&x), fq(&y), fq(&z))
-    }
-}
-
-impl BlstGroup for Projective<g2::Config> {
-    type Theirs = blst_p2_affine;
-
-    fn theirs(points: &[G2Affine]) -> Vec<blst_p2_affine> {
-        points.iter().map(|point| blst_p2_affine { x: fp2(&point.x), y: fp2(&point.y) }).collect()
-    }
-
-    fn mult(points: &[blst_p2_affine], scalars: &[u8]) -> Self {
-        let blst_p2 { x, y, z } = points.mult(scalars, SCALAR_BITS);
-        G2Projective::new_unchecked(fq2(&x), fq2(&y), fq2(&z))
-    }
-}
-
-fn msm<G: BlstGroup>(session: &mut Session<'_>, log_n: u32) -> Result<(), Failure> {
+fn msm<G: BlstGroup + sppark_peer::Group>(
+    session: &mut Session<'_>,
+    sppark: &mut Sppark,
+    log_n: u32,
+    cpu_log_n_max: u32,
+) -> Result<(), Failure> {
     let word = G::KIND.word();
     let name = format!("msm-{word}/2^{log_n}");
-    if wanted(session, &name).is_none() {
-        return Ok(());
-    }
+    let cpu: &[&str] = if log_n <= cpu_log_n_max { &["arkworks", "blst"] } else { &[] };
+    let Some(others) = Others::of(session, sppark, &name, cpu) else { return Ok(()) };
     let flavour = ScalarFlavour::Uniform;
     let inputs = Inputs::<G>::new(&session.device, flavour, log_n, session.settings.seed)?;
     let mut product = Msm::<G, Fr>::new(&inputs.bases, &MsmConfig::default())?;
     product.enable_timing()?;
-    let their_points = G::theirs(inputs.known.points());
-    let their_scalars: Vec<u8> =
-        inputs.scalars.iter().flat_map(|scalar| scalar.into_bigint().to_bytes_le()).collect();
-    let expected = inputs.expected;
+    let (points, scalars, expected) = (inputs.known.points(), &inputs.scalars, inputs.expected);
     let check = |found: G, who| if found == expected { Ok(()) } else { Err(wrong(&name, who)) };
+    let mut solvers: Vec<(_, Solver<'_>)> = Vec::new();
     let gpu = || {
         let start = Instant::now();
-        let found = product.run(&inputs.scalars)?;
+        let found = product.run(scalars)?;
         let wall_us = micros(start);
         check(found, "gpu")?;
         let (schedule, trace) = (product.schedule(), product.trace());
         let (schedule, trace) = (schedule.expect("there are points"), trace.expect("it has run"));
         Ok((super::session::Sample::of(schedule, trace, wall_us).time_us, wall_us))
     };
-    let arkworks = || {
-        let start = Instant::now();
-        let found = msm_by_arkworks::<G>(inputs.known.points(), &inputs.scalars);
-        let wall_us = micros(start);
-        check(found, "arkworks")?;
-        Ok((wall_us, wall_us))
-    };
-    let blst = || {
-        let start = Instant::now();
-        let found = G::mult(&their_points, &their_scalars);
-        let wall_us = micros(start);
-        check(found, "blst")?;
-        Ok((wall_us, wall_us))
-    };
+    solvers.push(("gpu", Box::new(gpu)));
+    if others.cpu {
+        let arkworks = || {
+            let start = Instant::now();
+            let found = msm_by_arkworks::<G>(points, scalars);
+            let wall_us = micros(start);
+            check(found, "arkworks")?;
+            Ok((wall_us, wall_us))
+        };
+        solvers.push(("arkworks", Box::new(arkworks)));
+        let their_points = G::theirs(points);
+        let their_scalars: Vec<u8> =
+            scalars.iter().flat_map(|scalar| scalar.into_bigint().to_bytes_le()).collect();
+        let blst = move || {
+            let start = Instant::now();
+            let found = G::mult(&their_points, &their_scalars);
+            let wall_us = micros(start);
+            check(found, "blst")?;
+            Ok((wall_us, wall_us))
+        };
+        solvers.push(("blst", Box::new(blst)));
+    }
+    let on_device = others.sppark.map(|device| sppark_peer::Product::<G>::new(device, points));
+    if let Some(mut theirs) = on_device.and_then(|made| sppark::or_skip(session, &name, made)) {
+        let their_scalars: Vec<[u64; 4]> = scalars.iter().map(sppark_peer::fr_words).collect();
+        let sppark = move || {
+            let start = Instant::now();
+            let found = theirs.run(&their_scalars)?;
+            let wall_us = micros(start);
+            check(found, SPPARK)?;
+            Ok((wall_us, wall_us))
+        };
+        solvers.push((SPPARK, Box::new(sppark)));
+    }
     let params = Params {
         what: "msm".into(),
         group: Some(word.into()),
@@ -201,19 +193,21 @@ fn msm<G: BlstGroup>(session: &mut Session<'_>, log_n: u32) -> Result<(), Failur
         scalars: Some(flavour.to_string()),
         ..Params::default()
     };
-    let solvers: Vec<(_, Solver<'_>)> =
-        vec![("gpu", Box::new(gpu)), ("arkworks", Box::new(arkworks)), ("blst", Box::new(blst))];
     rounds(session, &name, &params, 1 << log_n, solvers)
 }
 
-fn transform(session: &mut Session<'_>, log_n: u32) -> Result<(), Failure> {
+fn transform(
+    session: &mut Session<'_>,
+    sppark: &mut Sppark,
+    log_n: u32,
+    cpu_log_n_max: u32,
+) -> Result<(), Failure> {
     let name = format!("ntt/2^{log_n}");
-    if wanted(session, &name).is_none() {
-        return Ok(());
-    }
+    let cpu: &[&str] = if log_n <= cpu_log_n_max { &["arkworks"] } else { &[] };
+    let Some(others) = Others::of(session, sppark, &name, cpu) else { return Ok(()) };
     let values = ntt::values(session.settings.seed, log_n);
     let mut on_device = ntt::OnDevice::new(session, log_n, None, &values)?;
-    // Both transform in place what they have transformed: after each round they hold the same values.
+    // All transform in place what they have transformed: after each round they hold the same values.
     on_device.run()?;
     let expected = ntt::by_arkworks(log_n, None, &values);
     if on_device.to_vec()? != expected {
@@ -223,25 +217,42 @@ fn transform(session: &mut Session<'_>, log_n: u32) -> Result<(), Failure> {
         let sample = on_device.run()?;
         Ok((sample.time_us, sample.wall_us))
     };
-    let omega = Fr::get_root_of_unity(1 << log_n).expect("the field has such a root");
-    let domain = crate::oracle::arkworks_domain(log_n, omega, Fr::ONE);
-    let mut theirs = values;
-    let arkworks = || {
-        let start = Instant::now();
-        domain.fft_in_place(&mut theirs);
-        let wall_us = micros(start);
-        black_box(&theirs);
-        Ok((wall_us, wall_us))
-    };
+    let mut solvers: Vec<(_, Solver<'_>)> = vec![("gpu", Box::new(gpu))];
+    let their_values = others.sppark.map(|device| sppark_peer::Values::new(device, &values));
+    if let Some(mut theirs) = their_values.and_then(|made| sppark::or_skip(session, &name, made)) {
+        theirs.transform()?;
+        if theirs.to_vec()? != expected {
+            return Err(wrong(&name, SPPARK));
+        }
+        let sppark = move || {
+            let start = Instant::now();
+            theirs.transform()?;
+            let wall_us = micros(start);
+            Ok((wall_us, wall_us))
+        };
+        solvers.push((SPPARK, Box::new(sppark)));
+    }
+    if others.cpu {
+        let omega = Fr::get_root_of_unity(1 << log_n).expect("the field has such a root");
+        let domain = crate::oracle::arkworks_domain(log_n, omega, Fr::ONE);
+        let mut theirs = values;
+        let arkworks = move || {
+            let start = Instant::now();
+            domain.fft_in_place(&mut theirs);
+            let wall_us = micros(start);
+            black_box(&theirs);
+            Ok((wall_us, wall_us))
+        };
+        solvers.push(("arkworks", Box::new(arkworks)));
+    }
     let params =
         Params { what: "ntt".into(), log_n: Some(log_n), variant: Some("plain".into()), ..Params::default() };
-    let solvers: Vec<(_, Solver<'_>)> = vec![("gpu", Box::new(gpu)), ("arkworks", Box::new(arkworks))];
     rounds(session, &name, &params, 1 << log_n, solvers)
 }
 
 fn proof(session: &mut Session<'_>, circuit: CircuitName) -> Result<(), Failure> {
     let name = format!("proof/{circuit}");
-    let Some(case) = wanted(session, &name) else { return Ok(()) };
+    let Some(case) = wanted(session, &name, &["gpu", "arkworks"]) else { return Ok(()) };
     let Some(problem) = problem(session, &case, circuit)? else { return Ok(()) };
     let mut ours = Ours::new(session, &case, problem.clone(), Upload::default())?;
     let blinding = ours.blinding;
