@@ -37,7 +37,7 @@ mod nvcc {
             let directories = env::var_os("PATH")?;
             env::split_paths(&directories).map(|directory| directory.join(name)).find(|path| path.is_file())
         };
-        match env::var_os("NVCC").map(PathBuf::from) {
+        match env::var_os("NVCC").filter(|named| !named.is_empty()).map(PathBuf::from) {
             Some(named) if named.components().count() > 1 => Some(named).filter(|path| path.is_file()),
             Some(named) => on_path(&named),
             None => {
