@@ -13,7 +13,15 @@ typedef xyzz_t<fp_t> bucket_t;
 typedef bucket_t::affine_t affine_t;
 typedef fr_t scalar_t;
 
+// This kernel is no template, and others that include the header have one of the same name. What else speaks of sorting is
+// read before.
+#include <algorithm>
+#include <cooperative_groups.h>
+#include <util/gpu_t.cuh>
+#define sort sort_g1
 #include <msm/pippenger.cuh>
+#undef sort
+
 #include "product.cuh"
 
 #ifndef __CUDA_ARCH__

@@ -13,7 +13,8 @@ typedef xyzz_t<fp2_t> bucket_t;
 typedef bucket_t::affine_t affine_t;
 typedef fr_t scalar_t;
 
-// This kernel is no template, and G1 has one of the same name. What else speaks of sorting is read before.
+// This kernel is no template, and others that include the header have one of the same name. What else speaks of sorting is
+// read before.
 #include <algorithm>
 #include <cooperative_groups.h>
 #include <util/gpu_t.cuh>

@@ -2,7 +2,13 @@
 
 #include <cuda.h>
 #include <ff/bls12-381.hpp>
+
+// These kernels are no templates, and others that include the header have them too.
+#define bit_rev_permutation peer_bit_rev_permutation
+#define LDE_distribute_powers peer_LDE_distribute_powers
+#define LDE_spread_distribute_powers peer_LDE_spread_distribute_powers
 #include <ntt/ntt.cuh>
+
 #include "host.cuh"
 
 #ifndef __CUDA_ARCH__

@@ -1,16 +1,17 @@
-//! The device beside arkworks and blst on this host's processor, and beside sppark on the same device: the same problem,
-//! in turn, in rounds.
+//! The device beside arkworks and blst on this host's processor, and beside sppark and supraseal on the same device: the
+//! same problem, in turn, in rounds.
 //!
 //! All of them take the problem as they like it best: bases and scalars in their own form, made before the clock starts.
 //! Those on the device have the bases there before it starts; scalars come from ordinary memory of the host, and the sum
-//! is on the host when it stops. Values that are transformed stay on the device. What the machine does meanwhile meets
-//! all of them alike, since they take turns. Those on the processor leave large problems out, which would take minutes.
+//! is on the host when it stops. Values that are transformed stay on the device. A proof begins with the assignment, for
+//! supraseal with the rows of A, B and C at it too, which it leaves to others. What the machine does meanwhile meets all of
+//! them alike, since they take turns. Those on the processor leave large problems out, which would take minutes.
 
 mod blst;
-mod sppark;
+mod guest;
 
 use blst::BlstGroup;
-use sppark::{Sppark, WHO as SPPARK};
+use guest::Guest;
 
 use super::cases::CpuLimits;
 use super::inputs::Inputs;
@@ -18,10 +19,11 @@ use super::proof::{Ours, problem};
 use super::record::{Amount, Clock, Params, Ratio};
 use super::session::{Case, Session, micros};
 use super::{ntt, stats};
-use crate::circuits::CircuitName;
+use crate::circuits::{CircuitName, Problem};
 use crate::error::Failure;
 use crate::oracle::{ScalarFlavour, msm_by_arkworks};
 use crate::prove::proof_by_arkworks;
+use crate::sapling::{self, KeyName};
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use ark_ff::{BigInteger, FftField, Field, PrimeField};
 use ark_poly::EvaluationDomain;
@@ -29,12 +31,13 @@ use groth16::Upload;
 use msm_gpu::{Msm, MsmConfig};
 use std::hint::black_box;
 use std::time::Instant;
+use supraseal_peer::Witness;
 
 /// Products, transforms and proofs.
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), Failure> {
     let (cases, scale) = (session.settings.cases.peers.clone(), session.settings.scale);
     let CpuLimits { msm_g1, msm_g2, ntt } = *cases.cpu_log_n_max.at(scale);
-    let sppark = &mut Sppark::new(session);
+    let (sppark, supraseal) = (&mut Guest::sppark(session), &mut Guest::supraseal(session));
     for log_n in cases.msm_g1.at(scale) {
         msm::<G1Projective>(session, sppark, *log_n, msm_g1)?;
     }
@@ -45,7 +48,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), Failure> {
         transform(session, sppark, *log_n, ntt)?;
     }
     for circuit in cases.proofs.at(scale) {
-        proof(session, circuit.0)?;
+        proof(session, supraseal, circuit.0)?;
     }
     Ok(())
 }
@@ -108,16 +111,16 @@ fn wanted(session: &Session<'_>, name: &str, everybody: &[&str]) -> Option<Case>
 struct Others {
     /// Those on the processor.
     cpu: bool,
-    /// sppark, on CUDA's device of this number.
-    sppark: Option<u32>,
+    /// A guest, on CUDA's device of this number.
+    guest: Option<u32>,
 }
 
 impl Others {
     /// `None` if nothing of the comparison is wanted, or there is nobody to compare with.
-    fn of(session: &mut Session<'_>, sppark: &mut Sppark, name: &str, cpu: &[&str]) -> Option<Self> {
-        wanted(session, name, &[&["gpu", SPPARK], cpu].concat())?;
-        let others = Self { cpu: !cpu.is_empty(), sppark: sppark.device(session) };
-        (others.cpu || others.sppark.is_some()).then_some(others)
+    fn of(session: &mut Session<'_>, guest: &mut Guest, name: &str, cpu: &[&str]) -> Option<Self> {
+        wanted(session, name, &[&["gpu", guest.who], cpu].concat())?;
+        let others = Self { cpu: !cpu.is_empty(), guest: guest.device(session) };
+        (others.cpu || others.guest.is_some()).then_some(others)
     }
 }
 
@@ -128,7 +131,7 @@ fn wrong(name: &str, who: &str) -> Failure {
 
 fn msm<G: BlstGroup + sppark_peer::Group>(
     session: &mut Session<'_>,
-    sppark: &mut Sppark,
+    sppark: &mut Guest,
     log_n: u32,
     cpu_log_n_max: u32,
 ) -> Result<(), Failure> {
@@ -174,17 +177,18 @@ fn msm<G: BlstGroup + sppark_peer::Group>(
         };
         solvers.push(("blst", Box::new(blst)));
     }
-    let on_device = others.sppark.map(|device| sppark_peer::Product::<G>::new(device, points));
-    if let Some(mut theirs) = on_device.and_then(|made| sppark::or_skip(session, &name, made)) {
+    let on_device = others.guest.map(|device| sppark_peer::Product::<G>::new(device, points));
+    if let Some(mut theirs) = on_device.and_then(|made| sppark.or_skip(session, &name, made)) {
+        let who = sppark.who;
         let their_scalars: Vec<[u64; 4]> = scalars.iter().map(sppark_peer::fr_words).collect();
-        let sppark = move || {
+        let solve = move || {
             let start = Instant::now();
             let found = theirs.run(&their_scalars)?;
             let wall_us = micros(start);
-            check(found, SPPARK)?;
+            check(found, who)?;
             Ok((wall_us, wall_us))
         };
-        solvers.push((SPPARK, Box::new(sppark)));
+        solvers.push((sppark.who, Box::new(solve)));
     }
     let params = Params {
         what: "msm".into(),
@@ -198,7 +202,7 @@ fn msm<G: BlstGroup + sppark_peer::Group>(
 
 fn transform(
     session: &mut Session<'_>,
-    sppark: &mut Sppark,
+    sppark: &mut Guest,
     log_n: u32,
     cpu_log_n_max: u32,
 ) -> Result<(), Failure> {
@@ -218,19 +222,19 @@ fn transform(
         Ok((sample.time_us, sample.wall_us))
     };
     let mut solvers: Vec<(_, Solver<'_>)> = vec![("gpu", Box::new(gpu))];
-    let their_values = others.sppark.map(|device| sppark_peer::Values::new(device, &values));
-    if let Some(mut theirs) = their_values.and_then(|made| sppark::or_skip(session, &name, made)) {
+    let their_values = others.guest.map(|device| sppark_peer::Values::new(device, &values));
+    if let Some(mut theirs) = their_values.and_then(|made| sppark.or_skip(session, &name, made)) {
         theirs.transform()?;
         if theirs.to_vec()? != expected {
-            return Err(wrong(&name, SPPARK));
+            return Err(wrong(&name, sppark.who));
         }
-        let sppark = move || {
+        let solve = move || {
             let start = Instant::now();
             theirs.transform()?;
             let wall_us = micros(start);
             Ok((wall_us, wall_us))
         };
-        solvers.push((SPPARK, Box::new(sppark)));
+        solvers.push((sppark.who, Box::new(solve)));
     }
     if others.cpu {
         let omega = Fr::get_root_of_unity(1 << log_n).expect("the field has such a root");
@@ -250,12 +254,12 @@ fn transform(
     rounds(session, &name, &params, 1 << log_n, solvers)
 }
 
-fn proof(session: &mut Session<'_>, circuit: CircuitName) -> Result<(), Failure> {
+fn proof(session: &mut Session<'_>, supraseal: &mut Guest, circuit: CircuitName) -> Result<(), Failure> {
     let name = format!("proof/{circuit}");
-    let Some(case) = wanted(session, &name, &["gpu", "arkworks"]) else { return Ok(()) };
+    let Some(case) = wanted(session, &name, &["gpu", "arkworks", supraseal.who]) else { return Ok(()) };
     let Some(problem) = problem(session, &case, circuit)? else { return Ok(()) };
     let mut ours = Ours::new(session, &case, problem.clone(), Upload::default())?;
-    let blinding = ours.blinding;
+    let (blinding, expected) = (ours.blinding, ours.expected.clone());
     let gpu = || {
         let (report, wall_us) = ours.prove()?;
         let sample = super::session::Sample::of(ours.prover.schedule(), &report.trace, wall_us);
@@ -267,7 +271,70 @@ fn proof(session: &mut Session<'_>, circuit: CircuitName) -> Result<(), Failure>
         let wall_us = micros(start);
         Ok((wall_us, wall_us))
     };
+    let mut solvers: Vec<(_, Solver<'_>)> = vec![("gpu", Box::new(gpu)), ("arkworks", Box::new(arkworks))];
+    if let Some(made) = supraseal_prover(session, supraseal, &problem)
+        && let Some(mut theirs) = supraseal.or_skip(session, &name, made)
+    {
+        let (name, who) = (name.clone(), supraseal.who);
+        let solve = move || {
+            let start = Instant::now();
+            let found = theirs.prove(blinding.0, blinding.1)?;
+            let wall_us = micros(start);
+            let is_right = (found.a, found.b, found.c) == (expected.a, expected.b, expected.c);
+            if is_right { Ok((wall_us, wall_us)) } else { Err(wrong(&name, who)) }
+        };
+        solvers.push((who, Box::new(solve)));
+    }
     let params = Params { what: "proof".into(), variant: Some(circuit.to_string()), ..Params::default() };
-    let solvers: Vec<(_, Solver<'_>)> = vec![("gpu", Box::new(gpu)), ("arkworks", Box::new(arkworks))];
     rounds(session, &name, &params, problem.r1cs.constraint_count() as u64, solvers)
+}
+
+/// supraseal with the problem's key, of which there has to be a file: Zcash's keys have one. `None` where it takes no turn.
+fn supraseal_prover(
+    session: &mut Session<'_>,
+    supraseal: &mut Guest,
+    problem: &Problem,
+) -> Option<Result<supraseal_peer::Prover, Failure>> {
+    let key = match problem.name {
+        CircuitName::SaplingOutput => KeyName::Output,
+        CircuitName::SaplingSpend => KeyName::Spend,
+        CircuitName::Mimc(_) => return None,
+    };
+    supraseal.device(session)?;
+    let params = session.settings.params.as_deref();
+    let prover = || {
+        let bytes = sapling::file(key, params)?;
+        Ok(supraseal_peer::Prover::new(&bytes, supraseal_witness(problem))?)
+    };
+    Some(prover())
+}
+
+/// The problem as supraseal takes it.
+fn supraseal_witness(problem: &Problem) -> Witness {
+    let Problem { r1cs, assignment, .. } = problem;
+    let rows = [r1cs.a(), r1cs.b(), r1cs.c()].map(|matrix| {
+        let value = |row| matrix.row(row).map(|(variable, value)| value * assignment[variable]).sum();
+        (0..matrix.row_count()).map(value).collect()
+    });
+    let [a, b] = [r1cs.a(), r1cs.b()].map(|matrix| matrix.occurrences(r1cs.variable_count()));
+    Witness::new(rows, assignment, r1cs.input_count(), [&a, &b])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lengths that supraseal compares before it begins, and ends the program over.
+    #[test]
+    #[cfg(feature = "sapling-keys")]
+    fn zcash_s_circuit_has_the_lengths_of_its_key_for_supraseal() {
+        let problem = Problem::new(CircuitName::SaplingOutput, 1, None).expect("a problem");
+        let bytes = sapling::file(KeyName::Output, None).expect("an embedded key");
+        let prover = supraseal_peer::Prover::new(&bytes, supraseal_witness(&problem));
+        match (supraseal_peer::BUILD, prover) {
+            (supraseal_peer::Build::Off, Err(supraseal_peer::PeerError::NotBuilt)) => {}
+            (supraseal_peer::Build::Whole, Ok(_) | Err(supraseal_peer::PeerError::Device { .. })) => {}
+            (build, other) => panic!("{build:?}: {other:?}"),
+        }
+    }
 }
