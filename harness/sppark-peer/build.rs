@@ -1,6 +1,6 @@
 //! Compiles sppark's templates for the groups and the field of BLS12-381, if there is an nvcc: from `NVCC` (`off` says that
-//! there is none), below `CUDA_PATH`, or on `PATH`. Chips are in `SPPARK_PEER_ARCHS`, as `80,90`: code for each, and PTX of the
-//! last for those that come after it.
+//! there is none), below `CUDA_PATH`, or on `PATH`. Chips are in `SPPARK_PEER_ARCHS`, as `80,90`: code for each, and PTX of
+//! the last for those that come after it.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(has_sppark)");

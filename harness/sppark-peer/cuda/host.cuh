@@ -1,6 +1,7 @@
 // What every call from Rust needs: the device by its CUDA number, and an end for exceptions.
 
-#ifndef __CUDA_ARCH__ // the host's half: sppark has no types of the host in the device's
+// The host's half: sppark has no types of the host in the device's.
+#ifndef __CUDA_ARCH__
 
 #include <exception>
 #include <util/exception.cuh>

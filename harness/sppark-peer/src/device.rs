@@ -130,8 +130,8 @@ impl<G: Group> Product<G> {
             return Err(PeerError::Length { points: self.points, scalars: scalars.len() });
         }
         let mut sum = G::IDENTITY;
-        // SAFETY: `object` was made by the same group's function and is used by nobody else, as it is borrowed mutably; there
-        // are as many scalars as are said; a sum has the size of `SumWords`; the call waits for all that it has queued.
+        // SAFETY: `object` was made by the same group's function and is used by nobody else, as it is borrowed mutably;
+        // there are as many scalars as are said; a sum has the size of `SumWords`; the call waits for what it has queued.
         let answer = unsafe {
             (G::CALLS.run)(
                 self.object.as_ptr(),
@@ -196,7 +196,8 @@ impl Values {
     /// [`PeerError::Device`].
     pub fn to_vec(&self) -> Result<Vec<Fr>, PeerError> {
         let mut words = vec![[0_u64; 4]; self.count];
-        // SAFETY: `object` was made by `sppark_peer_ntt_new`; there is room for all of its values, and the call waits for them.
+        // SAFETY: `object` was made by `sppark_peer_ntt_new`; there is room for all of its values, and the call waits for
+        // them.
         let answer = unsafe { sppark_peer_ntt_read(self.object.as_ptr(), words.as_mut_ptr().cast()) };
         checked("values from the device", answer)?;
         Ok(words.into_iter().map(fr_from_words).collect())

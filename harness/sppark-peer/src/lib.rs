@@ -1,9 +1,9 @@
-//! sppark, somebody else's products and transforms on a CUDA device, for measurements beside ours. Results are for the caller
-//! to compare: what a peer computes is not the oracle.
+//! sppark, somebody else's products and transforms on a CUDA device, for measurements beside ours. Results are for the
+//! caller to compare: what a peer computes is not the oracle.
 //!
 //! Points and values go up once and stay on the device; the scalars of a product come from ordinary memory of the host, each
-//! time. Points, scalars and sums are arkworks' own outside, and words inside: coordinates in Montgomery form, the lowest limb
-//! first, identity all zero ([`Group`]).
+//! time. Points and sums are arkworks' own outside, and words inside: coordinates in Montgomery form, the lowest limb first,
+//! identity all zero ([`Group`]). Scalars are words outside too, so that they are made before a clock starts.
 //!
 //! sppark's sources are compiled with nvcc by the feature `sppark`; [`BUILD`] says whether they were. CUDA's runtime is
 //! linked in and looks for the driver when it is first needed, so a program with sppark starts on a machine without one.

@@ -1,8 +1,8 @@
 //! `harness timeline`: strategies measured side by side, each beside its prediction.
 //!
 //! Every run is checked against the product's known value. The times of a configuration are those of its median run;
-//! on the simulated device they are the virtual clock's. Where a trace is asked for, power and clock of a CUDA device are read
-//! while it runs; without one nobody asks the driver anything while it is measured.
+//! on the simulated device they are the virtual clock's. Where a trace is asked for, power and clock of a CUDA device are
+//! read while it runs; otherwise nobody asks the driver anything while it is measured.
 
 use crate::commands::schedule::{Group, parse_profile};
 use crate::devices::DeviceChoice;

@@ -2,8 +2,9 @@
 //! compare: what a peer computes is not the oracle.
 //!
 //! It takes a key in bellman's file format, and of a circuit what bellman's provers keep: values of A, B and C at each
-//! constraint, the assignment, and which variables occur in A and B ([`Witness`]). It proves on CUDA's first device, with all
-//! cores of the host, bases in page-locked memory of the host; with the same blinding numbers it makes the same proof as anybody.
+//! constraint, the assignment, and which variables occur in A and B ([`Witness`]). It proves on CUDA's first device with all
+//! cores of the host beside it, and bases in page-locked memory of the host. With the same blinding numbers it makes the
+//! same proof as anybody.
 //!
 //! Its sources are compiled with nvcc by the feature `supraseal`, whose build fails without one; [`BUILD`] says whether they
 //! were. Code that it has no chip for is compiled by the driver when it is first needed: `NVCC_APPEND_FLAGS` can add chips.

@@ -59,8 +59,8 @@ impl Prover {
     /// [`PeerError::Device`].
     pub fn prove(&mut self, r: Fr, s: Fr) -> Result<Proof, PeerError> {
         let Witness { rows: [a, b, c], inputs, private, a_private, b_inputs, b_private } = &self.witness;
-        // What is pointed to lives in `self` until the call ends, with the lengths that are said; that these are the key's was
-        // checked when it was loaded.
+        // What is pointed to lives in `self` until the call ends, with the lengths that are said; that these are the key's
+        // was checked when it was loaded.
         let assignment = Assignment::<Words> {
             a_aux_density: a_private.words.as_ptr(),
             a_aux_bit_len: a_private.len,

@@ -44,12 +44,12 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// From the values of A, B and C at each constraint; the assignment, inputs first, of which the constant 1 is one; and for
-    /// each variable whether it occurs in A, and in B.
+    /// From the values of A, B and C at each constraint; the assignment, inputs first, of which the constant 1 is one; and
+    /// for each variable whether it occurs in A, and in B.
     ///
     /// # Panics
-    /// If there is not a value of each matrix for every constraint, not a flag for every variable, or not a variable for every
-    /// input.
+    /// If there is not a value of each matrix for every constraint, not a flag for every variable, or not a variable for
+    /// every input.
     pub fn new(rows: [Vec<Fr>; 3], assignment: &[Fr], input_count: usize, occurs: [&[bool]; 2]) -> Self {
         let count = rows[0].len();
         assert!(rows.iter().all(|values| values.len() == count), "one value of each matrix for a constraint");
