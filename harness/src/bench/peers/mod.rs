@@ -320,13 +320,12 @@ fn supraseal_witness(problem: &Problem) -> Witness {
     Witness::new(rows, assignment, r1cs.input_count(), [&a, &b])
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sapling-keys"))]
 mod tests {
     use super::*;
 
     /// The lengths that supraseal compares before it begins, and ends the program over.
     #[test]
-    #[cfg(feature = "sapling-keys")]
     fn zcash_s_circuit_has_the_lengths_of_its_key_for_supraseal() {
         let problem = Problem::new(CircuitName::SaplingOutput, 1, None).expect("a problem");
         let bytes = sapling::file(KeyName::Output, None).expect("an embedded key");
