@@ -131,6 +131,13 @@ fn b122_a_product_that_was_slowed_down_fails_the_gate() {
     let file: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&trace).expect("a trace")).expect("JSON");
     let names = file["traceEvents"].as_array().expect("events").iter();
+    let counters: Vec<_> =
+        names.clone().filter(|event| event["ph"] == "C").map(|event| &event["name"]).collect();
+    let of_bytes = |name: &&serde_json::Value| name.as_str().is_some_and(|name| name.starts_with("bytes "));
+    assert!(
+        !counters.is_empty() && counters.iter().all(of_bytes),
+        "no power of a simulated device: {counters:?}"
+    );
     assert_eq!(
         names.filter(|event| event["name"] == "process_name").count(),
         4,

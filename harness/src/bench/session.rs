@@ -170,6 +170,12 @@ impl<'a> Session<'a> {
         self.skipped.push(Skipped { id, reason });
     }
 
+    /// What was skipped so far.
+    #[cfg(test)]
+    pub(super) fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
     /// Notes that somebody takes no turn in any comparison.
     pub(super) fn skip_peer(&mut self, peer: &str, reason: &str) {
         eprintln!("{peer}: skipped, {reason}");

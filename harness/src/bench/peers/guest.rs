@@ -1,9 +1,9 @@
 //! Peers that share our device: whether one can take its turn, and once why it cannot.
 
-use super::Session;
+use super::{Session, Solver};
 use crate::bench::record::Params;
+use crate::error::Failure;
 use gpu_core::{DeviceInfo, DeviceKind};
-use std::fmt::Display;
 
 /// A peer on the device, as far as it is there.
 #[derive(Debug)]
@@ -50,21 +50,26 @@ impl Guest {
         None
     }
 
-    /// What it has put on the device; or a note that it could not, which ends nothing.
-    pub(super) fn or_skip<T, E: Display>(
+    /// Its turn, once it has shown that it is right; or a note that it could not, which ends nothing: it is not for us to
+    /// answer for a peer that finds no memory, or whose result is wrong.
+    pub(super) fn admit<'s>(
         &self,
         session: &mut Session<'_>,
         name: &str,
-        made: Result<T, E>,
-    ) -> Option<T> {
-        let error = match made {
-            Ok(object) => return Some(object),
-            Err(error) => error,
-        };
-        if let Some(case) = session.case("peers", format!("{name}/{}", self.who), Params::default()) {
-            session.skip(&case, error);
+        made: Result<Solver<'s>, Failure>,
+    ) -> Option<(&'static str, Solver<'s>)> {
+        let tried = made.and_then(|mut solve| {
+            solve()?;
+            Ok(solve)
+        });
+        match tried {
+            Ok(solve) => Some((self.who, solve)),
+            Err(error) => {
+                let case = session.case("peers", format!("{name}/{}", self.who), Params::default());
+                case.into_iter().for_each(|case| session.skip(&case, &error));
+                None
+            }
         }
-        None
     }
 }
 
@@ -97,8 +102,42 @@ fn supraseal_standing(build: supraseal_peer::Build, device: &DeviceInfo) -> Stan
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::Settings;
+    use crate::bench::cases::{Cases, Scale};
     use gpu_core::Device;
     use gpu_core::sim::SimOptions;
+
+    #[test]
+    fn a_guest_that_is_wrong_takes_no_turn_and_ends_nothing() {
+        let device = Device::sim(SimOptions::default());
+        let settings = Settings {
+            cases: Cases::built_in(),
+            scale: Scale::Smoke,
+            seed: 1,
+            params: None,
+            only: Vec::new(),
+            planted_percent: None,
+        };
+        let criterion = &mut Session::criterion(&settings);
+        let session = &mut Session::new(&device, settings, criterion);
+        let guest = Guest::sppark(session);
+        let mut turns = 0;
+        let right: Solver<'_> = Box::new(|| {
+            turns += 1;
+            Ok((1.0, 1.0))
+        });
+        let admitted = guest.admit(session, "msm-g1/2^6", Ok(right)).map(|(who, _)| who);
+        assert_eq!(admitted, Some("sppark"));
+        let wrong: Solver<'_> = Box::new(|| Err(Failure::Wrong("not the oracle's".into())));
+        assert!(guest.admit(session, "msm-g1/2^6", Ok(wrong)).is_none());
+        let no_memory = Err(Failure::Sppark(sppark_peer::PeerError::NotBuilt));
+        assert!(guest.admit(session, "msm-g2/2^6", no_memory).is_none());
+        assert_eq!(turns, 1);
+        let skipped: Vec<_> =
+            session.skipped().iter().map(|found| (found.id.as_str(), found.reason.as_str())).collect();
+        let (first, second) = ("sim/peers/msm-g1/2^6/sppark", "sim/peers/msm-g2/2^6/sppark");
+        assert_eq!(skipped, [(first, "not the oracle's"), (second, "built without sppark")]);
+    }
 
     #[test]
     fn guests_are_told_of_where_they_were_asked_for_and_run_on_cuda_alone() {

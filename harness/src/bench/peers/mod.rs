@@ -177,18 +177,20 @@ fn msm<G: BlstGroup + sppark_peer::Group>(
         };
         solvers.push(("blst", Box::new(blst)));
     }
-    let on_device = others.guest.map(|device| sppark_peer::Product::<G>::new(device, points));
-    if let Some(mut theirs) = on_device.and_then(|made| sppark.or_skip(session, &name, made)) {
+    if let Some(device) = others.guest {
         let who = sppark.who;
-        let their_scalars: Vec<[u64; 4]> = scalars.iter().map(sppark_peer::fr_words).collect();
-        let solve = move || {
-            let start = Instant::now();
-            let found = theirs.run(&their_scalars)?;
-            let wall_us = micros(start);
-            check(found, who)?;
-            Ok((wall_us, wall_us))
-        };
-        solvers.push((sppark.who, Box::new(solve)));
+        let made = sppark_peer::Product::<G>::new(device, points).map(|mut theirs| {
+            let their_scalars: Vec<[u64; 4]> = scalars.iter().map(sppark_peer::fr_words).collect();
+            let solve = move || {
+                let start = Instant::now();
+                let found = theirs.run(&their_scalars)?;
+                let wall_us = micros(start);
+                check(found, who)?;
+                Ok((wall_us, wall_us))
+            };
+            Box::new(solve) as Solver<'_>
+        });
+        solvers.extend(sppark.admit(session, &name, made.map_err(Failure::from)));
     }
     let params = Params {
         what: "msm".into(),
@@ -222,19 +224,22 @@ fn transform(
         Ok((sample.time_us, sample.wall_us))
     };
     let mut solvers: Vec<(_, Solver<'_>)> = vec![("gpu", Box::new(gpu))];
-    let their_values = others.guest.map(|device| sppark_peer::Values::new(device, &values));
-    if let Some(mut theirs) = their_values.and_then(|made| sppark.or_skip(session, &name, made)) {
-        theirs.transform()?;
-        if theirs.to_vec()? != expected {
-            return Err(wrong(&name, sppark.who));
-        }
-        let solve = move || {
-            let start = Instant::now();
+    if let Some(device) = others.guest {
+        let made = sppark_peer::Values::new(device, &values).map_err(Failure::from);
+        let made = made.and_then(|mut theirs| {
             theirs.transform()?;
-            let wall_us = micros(start);
-            Ok((wall_us, wall_us))
-        };
-        solvers.push((sppark.who, Box::new(solve)));
+            if theirs.to_vec()? != expected {
+                return Err(wrong(&name, sppark.who));
+            }
+            let solve = move || {
+                let start = Instant::now();
+                theirs.transform()?;
+                let wall_us = micros(start);
+                Ok((wall_us, wall_us))
+            };
+            Ok(Box::new(solve) as Solver<'_>)
+        });
+        solvers.extend(sppark.admit(session, &name, made));
     }
     if others.cpu {
         let omega = Fr::get_root_of_unity(1 << log_n).expect("the field has such a root");
@@ -272,18 +277,19 @@ fn proof(session: &mut Session<'_>, supraseal: &mut Guest, circuit: CircuitName)
         Ok((wall_us, wall_us))
     };
     let mut solvers: Vec<(_, Solver<'_>)> = vec![("gpu", Box::new(gpu)), ("arkworks", Box::new(arkworks))];
-    if let Some(made) = supraseal_prover(session, supraseal, &problem)
-        && let Some(mut theirs) = supraseal.or_skip(session, &name, made)
-    {
-        let (name, who) = (name.clone(), supraseal.who);
-        let solve = move || {
-            let start = Instant::now();
-            let found = theirs.prove(blinding.0, blinding.1)?;
-            let wall_us = micros(start);
-            let is_right = (found.a, found.b, found.c) == (expected.a, expected.b, expected.c);
-            if is_right { Ok((wall_us, wall_us)) } else { Err(wrong(&name, who)) }
-        };
-        solvers.push((who, Box::new(solve)));
+    if let Some(made) = supraseal_prover(session, supraseal, &problem) {
+        let (name, who) = (&name, supraseal.who);
+        let made = made.map(|mut theirs| {
+            let solve = move || {
+                let start = Instant::now();
+                let found = theirs.prove(blinding.0, blinding.1)?;
+                let wall_us = micros(start);
+                let is_right = (found.a, found.b, found.c) == (expected.a, expected.b, expected.c);
+                if is_right { Ok((wall_us, wall_us)) } else { Err(wrong(name, who)) }
+            };
+            Box::new(solve) as Solver<'_>
+        });
+        solvers.extend(supraseal.admit(session, name, made));
     }
     let params = Params { what: "proof".into(), variant: Some(circuit.to_string()), ..Params::default() };
     rounds(session, &name, &params, problem.r1cs.constraint_count() as u64, solvers)
