@@ -71,6 +71,12 @@ pub enum Failure {
     /// A transform.
     #[error(transparent)]
     Ntt(#[from] NttError),
+    /// sppark, where it stopped in the middle of its turns.
+    #[error(transparent)]
+    Sppark(#[from] sppark_peer::PeerError),
+    /// supraseal, likewise.
+    #[error(transparent)]
+    Supraseal(#[from] supraseal_peer::PeerError),
     /// A benchmark whose result or whose inputs are not what they should be: nothing is timed.
     #[error("{0}")]
     Wrong(String),

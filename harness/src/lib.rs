@@ -4,8 +4,8 @@
 //! [`oracle`] says what is right; [`sapling`] brings real proving keys, [`circuits`] what they prove,
 //! [`prove`] the proofs, [`bisect`] which part of one is wrong; [`files`] and [`snarkjs`] take what a user has;
 //! [`devices`] finds what there is to run on; [`mutants`], [`faults`], [`soak`] and [`fuzz`] show that what is wrong is
-//! noticed; [`mod@bench`] measures; [`commands`] are the program's, [`report`], [`progress`], [`lanes`],
-//! [`trace_events`] and [`page`] what they show, [`error`] how they end.
+//! noticed; [`mod@bench`] measures, [`meter`] reads power and clock meanwhile; [`commands`] are the program's, [`report`],
+//! [`progress`], [`lanes`], [`trace_events`] and [`page`] what they show, [`error`] how they end.
 #![deny(unsafe_code)]
 
 pub mod bench;
@@ -18,6 +18,7 @@ pub mod faults;
 pub mod files;
 pub mod fuzz;
 pub mod lanes;
+pub mod meter;
 pub mod mutants;
 pub mod oracle;
 pub mod page;

@@ -1,5 +1,6 @@
 //! Timelines as Perfetto and Chrome's tracing page read them [Trace Event Format]: a process for each timeline, a track for
-//! each lane, an arrow from the call of the host to what it queued, and the bytes that are on their way.
+//! each lane, an arrow from the call of the host to what it queued, and as counters the bytes that are on their way and what
+//! else was read of the device meanwhile.
 
 use crate::lanes::{BarKind, Lane};
 use serde::Serialize;
@@ -15,6 +16,19 @@ pub struct Process {
     pub name: String,
     /// Its lanes.
     pub lanes: Vec<Lane>,
+    /// What was read meanwhile.
+    pub counters: Vec<Counter>,
+}
+
+/// A value that changes with time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counter {
+    /// As the reader sees it.
+    pub name: String,
+    /// Unit of its values.
+    pub unit: String,
+    /// Microseconds from the start of the run, ascending, and the value from then on.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// A file of the format.
@@ -89,6 +103,11 @@ fn push(events: &mut Vec<Value>, pid: usize, process: &Process) {
             events.push(json!({"ph": "C", "name": name, "pid": pid, "ts": ts, "args": {"bytes": bytes}}));
         }
     }
+    for Counter { name, unit, points } in &process.counters {
+        for (ts, value) in points {
+            events.push(json!({"ph": "C", "name": name, "pid": pid, "ts": ts, "args": {unit: value}}));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -110,8 +129,8 @@ mod tests {
             Lane { name: "stream compute".into(), bars: vec![bar(1, BarKind::Kernel, 5.0, 9.0)] },
             Lane { name: "copy up".into(), bars: vec![bar(0, BarKind::Upload, 1.0, 5.0)] },
         ];
-        let processes =
-            [Process { name: "a".into(), lanes: lanes.clone() }, Process { name: "b".into(), lanes }];
+        let process = |name: &str| Process { name: name.into(), lanes: lanes.clone(), counters: vec![] };
+        let processes = [process("a"), process("b")];
         let file = serde_json::to_value(TraceFile::new(&processes)).expect("JSON");
         let events = file["traceEvents"].as_array().expect("events");
         let of = |ph: &'static str| events.iter().filter(move |event| event["ph"] == ph);
@@ -131,5 +150,27 @@ mod tests {
             .map(|event| &event["args"]["name"])
             .collect();
         assert_eq!(names, ["host", "stream compute", "copy up", "host", "stream compute", "copy up"]);
+    }
+
+    #[test]
+    fn a_process_has_the_counters_that_were_read_in_its_run() {
+        let counter = |name: &str, unit: &str, points: &[(f64, f64)]| Counter {
+            name: name.into(),
+            unit: unit.into(),
+            points: points.to_vec(),
+        };
+        let power = counter("power (W)", "W", &[(0.0, 91.25), (1000.5, 412.0)]);
+        let clock = counter("SM clock (MHz)", "MHz", &[(0.0, 1980.0)]);
+        let processes = [("read", vec![power, clock]), ("not read", vec![])]
+            .map(|(name, counters)| Process { name: name.into(), lanes: vec![], counters });
+        let file = serde_json::to_value(TraceFile::new(&processes)).expect("JSON");
+        let events = file["traceEvents"].as_array().expect("events").iter();
+        let counted: Vec<_> = events.filter(|event| event["ph"] == "C").cloned().collect();
+        let expected = [
+            json!({"ph": "C", "name": "power (W)", "pid": 1, "ts": 0.0, "args": {"W": 91.25}}),
+            json!({"ph": "C", "name": "power (W)", "pid": 1, "ts": 1000.5, "args": {"W": 412.0}}),
+            json!({"ph": "C", "name": "SM clock (MHz)", "pid": 1, "ts": 0.0, "args": {"MHz": 1980.0}}),
+        ];
+        assert_eq!(counted, expected);
     }
 }

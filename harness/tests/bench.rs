@@ -8,6 +8,7 @@ use gpu_core::DeviceKind;
 use harness::bench::launch::{Launches, Waiting};
 use harness::bench::record::{Clock, Run};
 use harness::oracle::{random_numbers, test_seed};
+use sppark_peer::Build;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -67,6 +68,31 @@ fn a_run_is_data_with_its_machine_seed_and_commit() {
 }
 
 #[test]
+fn a_peer_that_was_asked_for_and_cannot_run_is_skipped_in_one_line() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let json = directory.path().join("run.json");
+    let line = ["bench", "--device", "sim", "--smoke", "--groups", "peers", "--only", "msm-g1,ntt"];
+    let output = harness(&[&line[..], &["--json", text(&json)]].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    let run = Run::read(&json).expect("a run");
+    let skipped: Vec<_> =
+        run.skipped.iter().map(|found| (found.id.as_str(), found.reason.as_str())).collect();
+    let reason = match sppark_peer::BUILD {
+        Build::Off => None,
+        Build::WithoutNvcc => Some("built without nvcc"),
+        Build::Whole => Some("it runs on a CUDA device alone"),
+    };
+    assert_eq!(skipped, reason.map(|reason| ("peers/sppark", reason)).into_iter().collect::<Vec<_>>());
+    let told: Vec<&str> = error.lines().filter(|line| line.contains("sppark")).collect();
+    assert_eq!(told, reason.map(|reason| format!("sppark: skipped, {reason}")).iter().collect::<Vec<_>>());
+    let everybody_else = ["gpu", "arkworks", "blst"].map(|who| format!("msm-g1/2^8/{who}"));
+    for id in everybody_else {
+        assert!(run.measurements.iter().any(|found| found.id.ends_with(&id)), "{id}");
+    }
+}
+
+#[test]
 fn b122_a_product_that_was_slowed_down_fails_the_gate() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| directory.path().join(name);
@@ -105,6 +131,13 @@ fn b122_a_product_that_was_slowed_down_fails_the_gate() {
     let file: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&trace).expect("a trace")).expect("JSON");
     let names = file["traceEvents"].as_array().expect("events").iter();
+    let counters: Vec<_> =
+        names.clone().filter(|event| event["ph"] == "C").map(|event| &event["name"]).collect();
+    let of_bytes = |name: &&serde_json::Value| name.as_str().is_some_and(|name| name.starts_with("bytes "));
+    assert!(
+        !counters.is_empty() && counters.iter().all(of_bytes),
+        "no power of a simulated device: {counters:?}"
+    );
     assert_eq!(
         names.filter(|event| event["name"] == "process_name").count(),
         4,

@@ -50,6 +50,7 @@ const UNSAFE: &[&str] = &[
     "gpu-core/tests/host_threads.rs",
     "gpu-core/tests/sim.rs",
     "groth16/src/cache.rs",
+    "harness/sppark-peer/src/device.rs",
     "harness/src/faults/backend.rs",
     "harness/tests/wrong_device.rs",
 ];

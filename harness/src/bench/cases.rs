@@ -150,6 +150,18 @@ pub struct HostCases {
     pub batches: Axis<Vec<u32>>,
 }
 
+/// Sizes up to which those on the processor take their turn, as powers of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuLimits {
+    /// Points in G1.
+    pub msm_g1: u32,
+    /// Points in G2.
+    pub msm_g2: u32,
+    /// Values of transforms.
+    pub ntt: u32,
+}
+
 /// Comparisons with others.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,6 +174,8 @@ pub struct PeerCases {
     pub msm_g2: Axis<Vec<u32>>,
     /// Values of transforms, as powers of two.
     pub ntt: Axis<Vec<u32>>,
+    /// Where those on the processor stop.
+    pub cpu_log_n_max: Axis<CpuLimits>,
     /// Circuits.
     pub proofs: Axis<Words<CircuitName>>,
 }

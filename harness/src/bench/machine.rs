@@ -1,8 +1,8 @@
 //! What a run has to say about the machine that it was made on.
 
 use super::record::Machine;
-use gpu_core::{Device, DeviceKind};
-use nvml_wrapper::Nvml;
+use crate::meter::{nvml, nvml_device};
+use gpu_core::{Device, DeviceInfo, DeviceKind};
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 
 /// The machine as it is now. NVML is asked about a CUDA device, if the driver comes with it; never about the simulated
@@ -18,23 +18,17 @@ pub fn machine(device: &Device) -> Machine {
         ..Machine::default()
     };
     if info.kind == DeviceKind::Cuda
-        && let Err(error) = ask_nvml(&mut machine)
+        && let Err(error) = ask_nvml(&mut machine, info)
     {
         tracing::warn!(%error, "driver version and clocks are not known");
     }
     machine
 }
 
-fn ask_nvml(machine: &mut Machine) -> Result<(), nvml_wrapper::error::NvmlError> {
-    // The name without a number belongs to the development package, which few machines have.
-    let nvml = Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init()?;
+fn ask_nvml(machine: &mut Machine, info: &DeviceInfo) -> Result<(), nvml_wrapper::error::NvmlError> {
+    let nvml = nvml()?;
     machine.driver = Some(nvml.sys_driver_version()?);
-    // CUDA may number devices differently: the one with the same name, and the same number among those if it can be.
-    let ordinal: u32 = machine.device.trim_start_matches("cuda:").parse().unwrap_or(0);
-    let device = nvml.device_by_index(ordinal).or_else(|_| nvml.device_by_index(0))?;
-    if device.name()? != machine.gpu {
-        return Ok(());
-    }
+    let Some(device) = nvml_device(&nvml, info)? else { return Ok(()) };
     machine.sm_clock_max_mhz = device.max_clock_info(Clock::SM).ok();
     machine.sm_clock_mhz = device.clock_info(Clock::SM).ok();
     machine.memory_clock_mhz = device.clock_info(Clock::Memory).ok();

@@ -93,7 +93,7 @@ pub(super) struct Ours {
     pub(super) problem: Rc<Problem>,
     pub(super) prover: Prover,
     pub(super) blinding: (Fr, Fr),
-    expected: Proof,
+    pub(super) expected: Proof,
     id: String,
 }
 

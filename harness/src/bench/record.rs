@@ -75,7 +75,7 @@ impl Machine {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Params {
-    /// Who computed it: `gpu`, `cpu` for the host's part of our own work, `arkworks` or `blst`.
+    /// Who computed it: `gpu`, `cpu` for the host's part of our own work, or a peer, as `arkworks`.
     pub who: String,
     /// What is computed: `msm`, `ntt`, `proof`, ...
     pub what: String,

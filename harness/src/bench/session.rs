@@ -170,6 +170,18 @@ impl<'a> Session<'a> {
         self.skipped.push(Skipped { id, reason });
     }
 
+    /// What was skipped so far.
+    #[cfg(test)]
+    pub(super) fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// Notes that somebody takes no turn in any comparison.
+    pub(super) fn skip_peer(&mut self, peer: &str, reason: &str) {
+        eprintln!("{peer}: skipped, {reason}");
+        self.skipped.push(Skipped { id: format!("peers/{peer}"), reason: reason.into() });
+    }
+
     /// Keeps a sentence for the reader of the run.
     pub(super) fn note(&mut self, sentence: String) {
         self.conditions.push(sentence);

@@ -211,7 +211,7 @@ fn prove_on(
         let process = |row: &ProofRow| {
             let clock = if row.is_virtual { " (virtual clock)" } else { "" };
             let name = format!("{} on {}, upload {}{clock}", row.circuit, row.device, row.upload);
-            Process { name, lanes: row.lanes.clone() }
+            Process { name, lanes: row.lanes.clone(), counters: vec![] }
         };
         write_json(path, &TraceFile::new(&rows.iter().map(process).collect::<Vec<_>>()))?;
     }

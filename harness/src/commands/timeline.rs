@@ -1,15 +1,17 @@
 //! `harness timeline`: strategies measured side by side, each beside its prediction.
 //!
 //! Every run is checked against the product's known value. The times of a configuration are those of its median run;
-//! on the simulated device they are the virtual clock's.
+//! on the simulated device they are the virtual clock's. Where a trace is asked for, power and clock of a CUDA device are
+//! read while it runs; otherwise nobody asks the driver anything while it is measured.
 
 use crate::commands::schedule::{Group, parse_profile};
 use crate::devices::DeviceChoice;
 use crate::error::{Failure, Judgement};
 use crate::lanes::{Lane, lanes, overlap_us};
+use crate::meter::{Meter, counters};
 use crate::oracle::{BaseFlavour, KnownBases, ScalarFlavour, parse_seed, random_numbers};
 use crate::report::{new_table, write_json};
-use crate::trace_events::{Process, TraceFile};
+use crate::trace_events::{Counter, Process, TraceFile};
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use gpu_core::model::{Profile, Span, Timeline, estimate_with_calls};
 use gpu_core::sim::SimOptions;
@@ -73,7 +75,8 @@ pub struct TimelineArgs {
     /// Seed of bases and scalars
     #[arg(long, default_value = "0x74696d65", value_parser = parse_seed)]
     pub seed: u64,
-    /// Writes the median runs for Perfetto (ui.perfetto.dev) to a file, in the Trace Event Format
+    /// Writes the median runs for Perfetto (ui.perfetto.dev) to a file, in the Trace Event Format, with power and SM clock
+    /// of a CUDA device where there is NVML
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Lays the predicted timeline beside each in that file
@@ -119,6 +122,9 @@ struct Entry {
     lanes: Vec<Lane>,
     #[serde(skip)]
     predicted_lanes: Vec<Lane>,
+    /// Power and clock in the median run.
+    #[serde(skip)]
+    counters: Vec<Counter>,
 }
 
 impl Entry {
@@ -271,13 +277,16 @@ fn measure<G: MsmGroup>(
     let mut msm = problem.product(config)?;
     msm.enable_timing()?;
     let mut is_right = problem.is_right(&mut msm)?;
+    let meter = args.trace.as_ref().and_then(|_| Meter::start(problem.bases.device().info()));
     let mut traces = Vec::new();
     for _ in 0..args.runs {
+        let start = Instant::now();
         is_right &= problem.is_right(&mut msm)?;
-        traces.push(msm.trace().expect("it has run").clone());
+        traces.push((start, msm.trace().expect("it has run").clone()));
     }
-    traces.sort_by(|a, b| a.wall_us.total_cmp(&b.wall_us));
-    let median = &traces[traces.len() / 2];
+    let readings = meter.map(Meter::stop).unwrap_or_default();
+    traces.sort_by(|(_, a), (_, b)| a.wall_us.total_cmp(&b.wall_us));
+    let (start, median) = &traces[traces.len() / 2];
     let schedule = msm.schedule().expect("there are points");
     let (predicted, predicted_calls) = estimate_with_calls(schedule, &args.profile);
     let lanes = lanes(schedule, &median.spans, &median.calls);
@@ -299,7 +308,7 @@ fn measure<G: MsmGroup>(
         scalars: args.scalars.to_string(),
         is_right,
         is_virtual: median.is_virtual,
-        wall_us: traces.iter().map(|trace| trace.wall_us).collect(),
+        wall_us: traces.iter().map(|(_, trace)| trace.wall_us).collect(),
         wall_us_median: median.wall_us,
         measured: Timeline::new(schedule, &median.spans),
         predicted: Timeline::new(schedule, &predicted),
@@ -307,16 +316,18 @@ fn measure<G: MsmGroup>(
         overlap_us: overlap_us(&lanes),
         lanes,
         predicted_lanes: crate::lanes::lanes(schedule, &predicted, &predicted_calls),
+        counters: counters(&readings, *start, median.wall_us),
     })
 }
 
 fn trace_file(entries: &[Entry], predict: bool, profile: &str) -> TraceFile {
     let mut processes = Vec::new();
     for entry in entries {
-        processes.push(Process { name: entry.title(), lanes: entry.lanes.clone() });
+        let (lanes, counters) = (entry.lanes.clone(), entry.counters.clone());
+        processes.push(Process { name: entry.title(), lanes, counters });
         if predict {
             let name = format!("{}, predicted for {profile}", entry.title());
-            processes.push(Process { name, lanes: entry.predicted_lanes.clone() });
+            processes.push(Process { name, lanes: entry.predicted_lanes.clone(), counters: vec![] });
         }
     }
     TraceFile::new(&processes)

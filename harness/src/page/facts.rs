@@ -330,6 +330,7 @@ fn curve_chart(run: &Run, what: &str, group: Option<&str>, title: &str) -> Optio
         ("GPU, wall", false, points(&is_ours, &wall)),
         ("arkworks", false, points(&is_peer("arkworks"), &median)),
         ("blst", false, points(&is_peer("blst"), &median)),
+        ("sppark", false, points(&is_peer("sppark"), &median)),
         ("floor", true, points(&is_ours, &|found| found.floor_us)),
     ];
     let series: Vec<Series> = series
