@@ -33,31 +33,21 @@ fn agrees<G: MsmGroup>(n: usize) {
             let registered = Registered::new(&device, "bases", &points).unwrap();
             for batches in [1, 2, 3, 7].into_iter().filter(|batches| *batches as usize <= n) {
                 for strategy in STRATEGIES {
-                    {
-                        let pair_rounds = batches % 3;
-                        let config = MsmConfig {
-                            strategy,
-                            pair_rounds: Some(pair_rounds),
-                            window_bits: Some(5),
-                            ..MsmConfig::batches(batches)
-                        };
-                        let what = format!("{} n={n} {batches} {strategy} {pair_rounds}", device.info().id);
-                        let mut streaming = Msm::<G, Fr>::streaming(&device, n, &config).unwrap();
-                        let mut resident = Msm::<G, Fr>::over_resident(&bases, &config).unwrap();
-                        for scalars in [&first, &second, &first] {
-                            let expected = expected(scalars);
-                            assert_eq!(
-                                streaming.run_streamed(&registered, scalars).unwrap(),
-                                expected,
-                                "{what}"
-                            );
-                            let scalars = DeviceBuf::from_slice(&device, "scalars", scalars).unwrap();
-                            assert_eq!(
-                                resident.run_resident(&scalars).unwrap(),
-                                expected,
-                                "{what}, resident"
-                            );
-                        }
+                    let pair_rounds = batches % 3;
+                    let config = MsmConfig {
+                        strategy,
+                        pair_rounds: Some(pair_rounds),
+                        window_bits: Some(5),
+                        ..MsmConfig::batches(batches)
+                    };
+                    let what = format!("{} n={n} {batches} {strategy} {pair_rounds}", device.info().id);
+                    let mut streaming = Msm::<G, Fr>::streaming(&device, n, &config).unwrap();
+                    let mut resident = Msm::<G, Fr>::over_resident(&bases, &config).unwrap();
+                    for scalars in [&first, &second, &first] {
+                        let expected = expected(scalars);
+                        assert_eq!(streaming.run_streamed(&registered, scalars).unwrap(), expected, "{what}");
+                        let scalars = DeviceBuf::from_slice(&device, "scalars", scalars).unwrap();
+                        assert_eq!(resident.run_resident(&scalars).unwrap(), expected, "{what}, resident");
                     }
                 }
             }

@@ -15,7 +15,7 @@ use crate::trace_events::{Counter, Process, TraceFile};
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use gpu_core::model::{Profile, Span, Timeline, estimate_with_calls};
 use gpu_core::sim::SimOptions;
-use gpu_core::{Device, DeviceBuf, DeviceInfo, Schedule};
+use gpu_core::{Device, DeviceBuf, DeviceInfo, Registered, Schedule};
 use msm_gpu::{Bases, DeviceLimits, Msm, MsmConfig, MsmGroup, ResultMemory, Strategy, SyncPattern, Table};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -63,6 +63,9 @@ pub struct TimelineArgs {
     /// Scalars are on the device before the clock starts
     #[arg(long)]
     pub resident: bool,
+    /// Bases go up from page-locked memory in every run
+    #[arg(long, conflicts_with_all = ["resident", "table_gib"])]
+    pub streamed: bool,
     /// Runs of each configuration, after one that is not counted
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
@@ -104,8 +107,9 @@ struct Entry {
     table_columns: u32,
     table_us: Option<f64>,
     pair_rounds: u32,
-    /// Whether the scalars were on the device before.
+    /// Whether the scalars were on the device before, and whether the bases went up in the run.
     resident: bool,
+    streamed: bool,
     scalars: String,
     is_right: bool,
     is_virtual: bool,
@@ -132,7 +136,11 @@ impl Entry {
     fn title(&self) -> String {
         let (n, batches, pattern) = (self.log_n, self.batches, &self.pattern);
         let clock = if self.is_virtual { " (virtual clock)" } else { "" };
-        let scalars = if self.resident { ", resident scalars" } else { "" };
+        let scalars = match (self.resident, self.streamed) {
+            (true, _) => ", resident scalars",
+            (false, true) => ", streamed bases",
+            (false, false) => "",
+        };
         format!(
             "{} {} 2^{n}, {batches} batches, {pattern}, {} results{scalars}{clock}",
             self.device, self.group, self.result_memory
@@ -214,6 +222,7 @@ fn measure_size<G: MsmGroup>(
         bases = bases.with_table(table)?;
         table_us = Some(start.elapsed().as_secs_f64() * 1e6);
     }
+    let streamed = args.streamed.then(|| Registered::new(device, "bases", known.points())).transpose()?;
     let resident = args.resident.then(|| DeviceBuf::from_slice(device, "scalars", &scalars)).transpose()?;
     for batches in &args.batches {
         for (pattern, results) in args
@@ -233,6 +242,7 @@ fn measure_size<G: MsmGroup>(
                 table_us,
                 scalars: &scalars,
                 resident: resident.as_ref(),
+                streamed: streamed.as_ref(),
                 expected,
             };
             entries.push(measure(args, &config, &problem)?);
@@ -249,21 +259,25 @@ struct Problem<'a, G: MsmGroup> {
     scalars: &'a [Fr],
     /// The scalars, where they are on the device.
     resident: Option<&'a DeviceBuf<Fr>>,
+    /// The bases in page-locked memory, where they go up in every run.
+    streamed: Option<&'a Registered<'a, G::Affine>>,
     expected: G,
 }
 
 impl<G: MsmGroup> Problem<'_, G> {
     fn product(&self, config: &MsmConfig) -> Result<Msm<G, Fr>, Failure> {
-        Ok(match self.resident {
-            None => Msm::new(self.bases, config)?,
-            Some(_) => Msm::over_resident(self.bases, config)?,
+        Ok(match (self.resident, self.streamed) {
+            (Some(_), _) => Msm::over_resident(self.bases, config)?,
+            (None, Some(bases)) => Msm::streaming(self.bases.device(), bases.len(), config)?,
+            (None, None) => Msm::new(self.bases, config)?,
         })
     }
 
     fn is_right(&self, msm: &mut Msm<G, Fr>) -> Result<bool, Failure> {
-        let product = match self.resident {
-            None => msm.run(self.scalars)?,
-            Some(scalars) => msm.run_resident(scalars)?,
+        let product = match (self.resident, self.streamed) {
+            (Some(scalars), _) => msm.run_resident(scalars)?,
+            (None, Some(bases)) => msm.run_streamed(bases, self.scalars)?,
+            (None, None) => msm.run(self.scalars)?,
         };
         Ok(product == self.expected)
     }
@@ -305,6 +319,7 @@ fn measure<G: MsmGroup>(
         table_us: problem.table_us,
         pair_rounds: plan.pair_rounds,
         resident: problem.resident.is_some(),
+        streamed: problem.streamed.is_some(),
         scalars: args.scalars.to_string(),
         is_right,
         is_virtual: median.is_virtual,
