@@ -2,7 +2,9 @@
 
 use crate::r1cs::{R1cs, stack};
 use crate::reduction::Reduction;
-use msm_gpu::{Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ScalarForm};
+use msm_gpu::{
+    BaseSet, Batches, DeviceLimits, Goal, GroupKind, MsmConfig, MsmPlan, PlanError, ScalarForm, Table,
+};
 use ntt_gpu::{NttConfig, NttPlan, TableLayout, Transform};
 use serde::Serialize;
 
@@ -69,6 +71,9 @@ pub struct ProveConfig {
     pub upload: Upload,
     /// How each product is cut into batches. A product with fewer points than batches has one batch a point.
     pub msm: MsmConfig,
+    /// Device memory for multiples of the key's bases, all queries together, taken when the prover is made: proofs have fewer
+    /// additions then. 0 for none; more than pays is not taken.
+    pub table_bytes: u64,
     /// Whether each proof is verified before it is handed out.
     pub verify: bool,
     /// Proofs that run on the device at once, at least 1; others wait. Each takes the memory of one.
@@ -83,6 +88,7 @@ impl Default for ProveConfig {
         Self {
             upload: Upload::default(),
             msm: MsmConfig::default(),
+            table_bytes: 0,
             verify: true,
             jobs_max: 2,
             reduction: None,
@@ -156,12 +162,16 @@ impl Shape {
         }
     }
 
+    /// Memory of the bases of all products.
+    pub(crate) fn bases_bytes(&self) -> u64 {
+        let bytes = |product: Product| self.base_count(product) * product.group().affine_bytes();
+        Product::ALL.into_iter().map(bytes).sum()
+    }
+
     /// Device memory that the key and the constraints take, tables of the transforms apart.
     pub fn resident_bytes(&self) -> u64 {
-        let bases = |product: Product| self.base_count(product) * product.group().affine_bytes();
         let indices = self.row_count() + 1 + 2 * u64::from(self.term_count);
-        let points: u64 = Product::ALL.into_iter().map(bases).sum();
-        points + 4 * indices + FR_BYTES * u64::from(self.coefficient_count)
+        self.bases_bytes() + 4 * indices + FR_BYTES * u64::from(self.coefficient_count)
     }
 }
 
@@ -223,6 +233,21 @@ impl ProofPlan {
     /// # Errors
     /// [`PlanError`], also for what does not fit the device all together.
     pub fn new(shape: &Shape, config: &ProveConfig, limits: &DeviceLimits) -> Result<Self, PlanError> {
+        match Self::with_rounds(shape, config, limits, config.msm.pair_rounds) {
+            // Each product's rounds fit by themselves.
+            Err(PlanError::OutOfMemory { .. }) if config.msm.pair_rounds.is_none() => {
+                Self::with_rounds(shape, config, limits, Some(0))
+            }
+            plan => plan,
+        }
+    }
+
+    fn with_rounds(
+        shape: &Shape,
+        config: &ProveConfig,
+        limits: &DeviceLimits,
+        pair_rounds: Option<u32>,
+    ) -> Result<Self, PlanError> {
         let mut products = Vec::new();
         for product in Product::ALL {
             let base_count = shape.base_count(product);
@@ -232,14 +257,23 @@ impl ProofPlan {
                 }
                 fit @ Batches::FitBytes(_) => fit,
             };
-            let msm = MsmConfig { batches, ..config.msm };
-            let plan = MsmPlan::new(product.group(), ScalarForm::Montgomery, base_count, &msm, limits)?;
+            let msm = MsmConfig { batches, pair_rounds, goal: Goal::BesideOthers, ..config.msm };
+            let group = product.group();
+            // Memory for tables by memory of the bases.
+            let bytes = u128::from(config.table_bytes) * u128::from(base_count * group.affine_bytes());
+            let bytes = (bytes / u128::from(shape.bases_bytes().max(1))) as u64;
+            let table = match config.table_bytes {
+                0 => None,
+                _ => Table::within(group, base_count, bytes, msm.window_bits, limits),
+            };
+            let bases = BaseSet { count: base_count, table, streamed: false };
+            let plan = MsmPlan::new(group, ScalarForm::Montgomery, bases, &msm, limits)?;
             if base_count > 0 {
                 products.push((product, plan));
             }
         }
         let plan = Self { shape: *shape, upload: config.upload, products };
-        let (needed_bytes, free_bytes) = (plan.device_bytes(), limits.free_bytes);
+        let (needed_bytes, free_bytes) = (plan.device_bytes() + plan.multiples_bytes(), limits.free_bytes);
         if needed_bytes > free_bytes {
             return Err(PlanError::OutOfMemory { needed_bytes, free_bytes });
         }
@@ -271,6 +305,12 @@ impl ProofPlan {
     pub(crate) fn table_bytes(&self) -> Vec<u64> {
         let bytes = |transform: &Transform| TableLayout::new(&self.ntt(1), transform).bytes();
         self.transforms().iter().map(bytes).collect()
+    }
+
+    /// Device memory of the tables of multiples of the bases, the bases themselves included.
+    pub fn multiples_bytes(&self) -> u64 {
+        let tables = self.products.iter().filter(|(_, msm)| msm.table().is_some());
+        tables.map(|(_, msm)| msm.bases_bytes()).sum()
     }
 
     /// Device memory of one run, resident memory apart.

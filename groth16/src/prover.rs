@@ -5,16 +5,18 @@ use crate::key::{DeviceKey, KeyPoints, Trust};
 use crate::plan::{Product, ProofPlan, ProveConfig, Upload};
 use crate::r1cs::R1cs;
 use crate::schedule::{self, Resident, STAGE_Z, TOP, VERDICT};
-use ark_bls12_381::{Bls12_381, Fr, G1Projective, G2Projective};
+use ark_bls12_381::{Bls12_381, Fr, G1Affine, G1Projective, G2Projective};
 use ark_ec::CurveGroup;
 use ark_ff::{AdditiveGroup, Field, UniformRand};
 use ark_groth16::{Groth16, ProvingKey, VerifyingKey};
 use ark_std::rand::{CryptoRng, RngCore};
 use gpu_core::run::HostViews;
 use gpu_core::schedule::{BufferId, Op};
-use gpu_core::{Bindings, CheckedSchedule, Device, GpuError, Registered, Schedule, Trace, Workspace};
-use msm_gpu::DeviceLimits;
+use gpu_core::{
+    Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Registered, Schedule, Trace, Workspace,
+};
 use msm_gpu::fold::fold;
+use msm_gpu::{Bases, DeviceLimits, MsmError, MsmGroup, MsmPlan};
 use rayon::prelude::*;
 use rayon::{Scope, join};
 use std::cell::Cell;
@@ -84,7 +86,7 @@ impl Prover {
         let schedule = Arc::new(CheckedSchedule::new(schedule::build(&plan))?);
         device.load(msm_gpu::modules::ALL)?;
         device.load(ntt_gpu::modules::ALL)?;
-        let (bindings, z_host) = bind(&key, &plan);
+        let (bindings, z_host) = bind(&key, &plan)?;
         // The first proof's memory is taken here: what does not fit is known before anybody waits for a proof.
         let workspace = Workspace::new(device, schedule.clone())?;
         let jobs = Jobs::new(config.jobs_max.max(1), workspace);
@@ -349,7 +351,7 @@ impl Inner {
 
 /// Binds what is resident to the buffers of the plan's schedule; and the buffer that a proof's assignment is bound to,
 /// if one is.
-fn bind(key: &DeviceKey, plan: &ProofPlan) -> (Bindings<'static>, Option<BufferId>) {
+fn bind(key: &DeviceKey, plan: &ProofPlan) -> Result<(Bindings<'static>, Option<BufferId>), ProveError> {
     let resident = Resident::declare(plan, &mut Schedule::new("resident"));
     let [row_offsets, columns, factors, coefficients] = resident.constraints;
     let bindings = Bindings::new()
@@ -359,14 +361,34 @@ fn bind(key: &DeviceKey, plan: &ProofPlan) -> (Bindings<'static>, Option<BufferI
         .bind(coefficients, &key.coefficients);
     let tables = resident.tables.iter().zip(&key.tables);
     let bindings = tables.fold(bindings, |bindings, (id, tables)| bindings.bind(*id, tables.buffer()));
-    let bindings = resident.bases.iter().fold(bindings, |bindings, (product, id)| match product {
-        Product::A => bindings.bind(*id, &key.a_query),
-        Product::BG1 => bindings.bind(*id, &key.b_g1_query),
-        Product::BG2 => bindings.bind(*id, &key.b_g2_query),
-        Product::L => bindings.bind(*id, &key.l_query),
-        Product::H => bindings.bind(*id, &key.h_query),
-    });
-    (bindings, resident.z_host)
+    let mut bindings = bindings;
+    for ((product, id), (_, msm)) in resident.bases.iter().zip(&plan.products) {
+        let g1 = |query: &DeviceBuf<G1Affine>| expanded::<G1Projective>(query, msm);
+        bindings = match product {
+            Product::A => bindings.bind(*id, &g1(&key.a_query)?),
+            Product::BG1 => bindings.bind(*id, &g1(&key.b_g1_query)?),
+            Product::BG2 => bindings.bind(*id, &expanded::<G2Projective>(&key.b_g2_query, msm)?),
+            Product::L => bindings.bind(*id, &g1(&key.l_query)?),
+            Product::H => bindings.bind(*id, &g1(&key.h_query)?),
+        };
+    }
+    Ok((bindings, resident.z_host))
+}
+
+/// A query with the multiples that a plan wants of it.
+fn expanded<G: MsmGroup>(
+    query: &DeviceBuf<G::Affine>,
+    msm: &MsmPlan,
+) -> Result<DeviceBuf<G::Affine>, ProveError> {
+    match msm.table() {
+        None => Ok(query.clone()),
+        Some(table) => match Bases::<G>::from_buffer(query.clone()).with_table(table) {
+            Ok(bases) => Ok(bases.buffer().clone()),
+            Err(MsmError::Gpu(error)) => Err(error.into()),
+            Err(MsmError::Plan(error)) => Err(error.into()),
+            Err(other) => unreachable!("a table of points on a device: {other}"),
+        },
+    }
 }
 
 thread_local! {

@@ -65,8 +65,7 @@ impl Resident {
         let tables = words.into_iter().zip(plan.table_bytes());
         let tables = tables.map(|(word, bytes)| resident(word, bytes)).collect();
         let bases = plan.products.iter().map(|(product, msm)| {
-            let bytes = msm.base_count * msm.group.affine_bytes();
-            (*product, resident(&format!("{}_query", product.word()), bytes))
+            (*product, resident(&format!("{}_query", product.word()), msm.bases_bytes()))
         });
         let bases = bases.collect();
         let z_host = (plan.upload == Upload::Register).then(|| {

@@ -345,7 +345,13 @@ fn configurations_agree(key: &Arc<DeviceKey>, assignment: &[Fr], r: Fr, s: Fr) {
     let configs = uploads
         .map(|upload| ProveConfig { upload, ..ProveConfig::default() })
         .into_iter()
-        .chain(msms.map(|msm| ProveConfig { msm, ..ProveConfig::default() }));
+        .chain(msms.map(|msm| ProveConfig { msm, ..ProveConfig::default() }))
+        // Multiples of all bases, of some, and rounds of pairs.
+        .chain([1 << 30, 100_000].map(|table_bytes| ProveConfig { table_bytes, ..ProveConfig::default() }))
+        .chain([1, 3].map(|pair_rounds| {
+            let msm = MsmConfig { pair_rounds: Some(pair_rounds), ..MsmConfig::batches(2) };
+            ProveConfig { msm, table_bytes: 1 << 30, ..ProveConfig::default() }
+        }));
     let mut proofs = Vec::new();
     for config in configs {
         let prover = Prover::with_key(key.clone(), &config).expect("a prover");

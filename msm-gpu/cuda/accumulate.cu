@@ -8,8 +8,6 @@
 
 // Bit 31 of an entry: the point is subtracted.
 #define SIGN_BIT 0x80000000u
-// No bucket.
-#define NONE 0xffffffffu
 
 // The bucket whose run holds an entry: the last b with offsets[b] <= entry. offsets ascend, entry < offsets[total].
 DEV u32 bucket_at(const u32* offsets, u32 total, u32 entry) {
@@ -24,16 +22,12 @@ DEV u32 bucket_at(const u32* offsets, u32 total, u32 entry) {
 
 // The part of one thread.
 template <class Items>
-DEV void accumulate(Xyzz* buckets, Xyzz* heads, Xyzz* tails, u32* tail_buckets, const Items& items,
-                    const u32* offsets, u32 total, u32 rounds, u32 threads, u32 k, bool keep) {
+DEV void accumulate(Xyzz* buckets, Xyzz* heads, Xyzz* tails, u32* spans, const Items& items, const u32* offsets,
+                    u32 total, u32 rounds, u32 k, bool keep) {
   const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
-  if (t >= threads) return;
   const u32 item_count = offsets[total] >> rounds;
   const u64 first = (u64)t * k;
-  if (first >= item_count) {
-    tail_buckets[t] = NONE;
-    return;
-  }
+  if (first >= item_count) return;
   const u32 begin = (u32)first;
   const u32 end = item_count - begin < k ? item_count : begin + k;
   u32 bucket = bucket_at(offsets, total, begin << rounds);
@@ -51,7 +45,7 @@ DEV void accumulate(Xyzz* buckets, Xyzz* heads, Xyzz* tails, u32* tail_buckets, 
     items.add_to(sum, i);
   }
   const bool goes_on = run_end > end;
-  tail_buckets[t] = goes_on && !from_before ? bucket : NONE;
+  if (goes_on && !from_before) spans[1 + atomicAdd(&spans[0], 1u)] = bucket;
   sum.store(from_before ? &heads[t] : goes_on ? &tails[t] : &buckets[bucket]);
 }
 
@@ -78,17 +72,17 @@ struct Points {
 //   in/out  buckets  Xyzz[total]        written where the run lies in one thread's part; others not touched
 //   out  heads    Xyzz[threads]         sum of the thread's first run, where that run began before its part
 //        tails    Xyzz[threads]         sum of the thread's last run, where that run began in its part and goes on after
-//        tail_buckets  u32[threads]     the bucket of that run, all ones where there is no such run
+//   in/out  spans    u32[1 + threads]   spans[0]: number of buckets whose runs span threads, zero before; then their numbers
 //   law  a bucket is its written value, or tails[first thread of its run] + heads[each later thread of its run];
 //        with keep = 1, the first of these already has the bucket's old value in it
 //   cost per entry: 8M + 2S, 4 + sizeof(Affine) B; bound by multiplication in G1 and G2
 //   ref  [BDLO12 sec 4]; the cut by entries instead of by buckets is the segmented reduction of [BHZ93]
 extern "C" __global__ void __launch_bounds__(128)
 GROUP_NAME(msm_accumulate_runs)(Xyzz* __restrict__ buckets, Xyzz* __restrict__ heads, Xyzz* __restrict__ tails,
-                                u32* __restrict__ tail_buckets, const Affine* __restrict__ bases,
-                                const u32* __restrict__ entries, const u32* __restrict__ offsets, u32 total,
-                                u32 threads, u32 k, u32 keep) {
-  accumulate(buckets, heads, tails, tail_buckets, Entries{bases, entries}, offsets, total, 0, threads, k, keep);
+                                u32* __restrict__ spans, const Affine* __restrict__ bases,
+                                const u32* __restrict__ entries, const u32* __restrict__ offsets, u32 total, u32 k,
+                                u32 keep) {
+  accumulate(buckets, heads, tails, spans, Entries{bases, entries}, offsets, total, 0, k, keep);
 }
 EXPORT_KERNEL(GROUP_NAME(msm_accumulate_runs))
 
@@ -99,9 +93,8 @@ EXPORT_KERNEL(GROUP_NAME(msm_accumulate_runs))
 //   cost per point: 8M + 2S, sizeof(Affine) B
 extern "C" __global__ void __launch_bounds__(128)
 GROUP_NAME(msm_accumulate_points)(Xyzz* __restrict__ buckets, Xyzz* __restrict__ heads, Xyzz* __restrict__ tails,
-                                  u32* __restrict__ tail_buckets, const Affine* __restrict__ points,
-                                  const u32* __restrict__ offsets, u32 total, u32 rounds, u32 threads, u32 k,
-                                  u32 keep) {
-  accumulate(buckets, heads, tails, tail_buckets, Points{points}, offsets, total, rounds, threads, k, keep);
+                                  u32* __restrict__ spans, const Affine* __restrict__ points,
+                                  const u32* __restrict__ offsets, u32 total, u32 rounds, u32 k, u32 keep) {
+  accumulate(buckets, heads, tails, spans, Points{points}, offsets, total, rounds, k, keep);
 }
 EXPORT_KERNEL(GROUP_NAME(msm_accumulate_points))

@@ -2,9 +2,6 @@
 // Partial sums to buckets, for one group: a thread for each run with few, a block for each with many.
 #include "points.cuh"
 
-// No bucket.
-#define NONE 0xffffffffu
-
 // Threads of the accumulation that hold the run of a bucket: first .. last.
 struct RunThreads {
   u32 first, last;
@@ -17,28 +14,26 @@ DEV RunThreads run_threads(u32 run_begin, u32 run_end, u32 k) {
   return threads;
 }
 
-// msm_merge_partials: partial sums -> buckets, one thread per thread of the accumulation: that of the first partial sum of
-// a run adds the others, so that threads with nothing to do are whole warps or none.
-//   in      heads, tails, tail_buckets, offsets   as msm_accumulate_runs leaves them
+// msm_merge_partials: partial sums -> buckets, one thread per run that spans threads of the accumulation.
+//   in      heads, tails, spans, offsets   as msm_accumulate_runs leaves them
 //   in/out  buckets  Xyzz[total]         after: complete, but for hot ones
 //           hot      u32[1 + hot_max]    hot[0]: number of hot buckets, zero before; hot[1..]: their numbers
 //   pre     hot_max >= number of runs that span more than partials_max threads
-//   cost    per run over several threads: at most partials_max additions of 12M + 2S
+//   cost    per run: at most partials_max additions of 12M + 2S
 extern "C" __global__ void __launch_bounds__(128)
 GROUP_NAME(msm_merge_partials)(Xyzz* __restrict__ buckets, u32* __restrict__ hot, const Xyzz* __restrict__ heads,
-                               const Xyzz* __restrict__ tails, const u32* __restrict__ tail_buckets,
-                               const u32* __restrict__ offsets, u32 thread_count, u32 k, u32 partials_max) {
-  const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
-  if (t >= thread_count) return;
-  const u32 bucket = tail_buckets[t];
-  if (bucket == NONE) return;
+                               const Xyzz* __restrict__ tails, const u32* __restrict__ spans,
+                               const u32* __restrict__ offsets, u32 k, u32 partials_max) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= spans[0]) return;
+  const u32 bucket = spans[1 + i];
   const RunThreads threads = run_threads(offsets[bucket], offsets[bucket + 1], k);
   if (threads.last - threads.first >= partials_max) {
     hot[1 + atomicAdd(&hot[0], 1u)] = bucket;
     return;
   }
-  Sum sum = Sum::load(&tails[t]);
-  for (u32 u = t + 1; u <= threads.last; u++) sum.add(Sum::load(&heads[u]));
+  Sum sum = Sum::load(&tails[threads.first]);
+  for (u32 t = threads.first + 1; t <= threads.last; t++) sum.add(Sum::load(&heads[t]));
   sum.store(&buckets[bucket]);
 }
 EXPORT_KERNEL(GROUP_NAME(msm_merge_partials))

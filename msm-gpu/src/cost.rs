@@ -4,7 +4,7 @@
 //! The constants are an H200's, which does 27.5 products a nanosecond; they were measured with `harness timeline --ops`. Other
 //! chips differ in the rate of everything more than in the ratios, and a choice that is not the best one is still right.
 
-use crate::plan::{GroupKind, RECODED_BITS, SCALAR_BITS, Table, WINDOW_BITS};
+use crate::plan::{Goal, GroupKind, RECODED_BITS, SCALAR_BITS, Table, WINDOW_BITS};
 
 /// Rounds of pairs, at most: each halves what is left, and fills up runs to twice as many.
 pub(crate) const PAIR_ROUNDS_MAX: u32 = 3;
@@ -22,6 +22,9 @@ const LONE_MUL: f64 = 2.0e4;
 /// What the device could have done while the host folds one row.
 const FOLD_MULS: f64 = 7.0e4;
 
+/// Products that run beside each other in a proof.
+const SIDE_BY_SIDE: f64 = 5.0;
+
 /// A batch of a product.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Product {
@@ -32,6 +35,7 @@ pub(crate) struct Product {
     /// Columns of the bases' table.
     pub(crate) columns: u32,
     pub(crate) resident_threads: u64,
+    pub(crate) goal: Goal,
 }
 
 /// Width of windows and rounds of pairs.
@@ -68,9 +72,13 @@ pub(crate) fn muls(product: &Product, choice: Choice) -> f64 {
     let hot = if last_merged > 8.0 * merged.max(1.0) { 12.0 + last_merged / 256.0 } else { 0.0 };
     // Rows and columns of buckets, summed by up to 32 threads each.
     let chain = 2.0 * merged.ceil() + hot + f64::from(1u32 << (window_bits / 2)) / 32.0 + 18.0;
-    let reduction = 2.0 * buckets * group.add_muls()
-        + chain * group.add_muls() * LONE_MUL
-        + f64::from(windows.div_ceil(columns) * window_bits) * FOLD_MULS * group.coord_muls();
+    let waits = chain * group.add_muls() * LONE_MUL;
+    let fold = f64::from(windows.div_ceil(columns) * window_bits) * FOLD_MULS * group.coord_muls();
+    let alone = match product.goal {
+        Goal::Alone => waits + fold,
+        Goal::BesideOthers => waits / SIDE_BY_SIDE,
+    };
+    let reduction = 2.0 * buckets * group.add_muls() + alone;
     digits * SORT_MULS
         + pairs * group.coord_muls()
         + left * group.add_affine_muls()
@@ -99,8 +107,14 @@ pub(crate) fn cheapest_table(
 ) -> Option<Table> {
     let column_bytes = count.saturating_mul(group.affine_bytes()).max(1);
     let columns_max = (bytes / column_bytes).min(u64::from(RECODED_BITS)) as u32;
-    let of =
-        |columns| Product { group, batch_len: count, batches_per_reduction: 1, columns, resident_threads };
+    let of = |columns| Product {
+        group,
+        batch_len: count,
+        batches_per_reduction: 1,
+        columns,
+        resident_threads,
+        goal: Goal::Alone,
+    };
     let mut best = (muls(&of(1), cheapest(&of(1), window_bits, None)), None);
     for window_bits in window_bits.map_or(WINDOW_BITS, |bits| bits..=bits) {
         let windows = RECODED_BITS.div_ceil(window_bits);

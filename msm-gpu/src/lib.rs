@@ -31,6 +31,6 @@ mod table;
 pub use group::MsmGroup;
 pub use msm::{Bases, Msm, MsmError, Operands, Scalar, msm, reduced};
 pub use plan::{
-    BaseSet, Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
+    BaseSet, Batches, DeviceLimits, Goal, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
     Strategy, SyncPattern, Table,
 };

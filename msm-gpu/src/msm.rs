@@ -155,10 +155,13 @@ impl<G: MsmGroup> Bases<G> {
     /// # Errors
     /// [`MsmError::Gpu`].
     pub fn trusted(device: &Device, points: &[G::Affine]) -> Result<Self, MsmError> {
-        Ok(Self {
-            points: DeviceBuf::from_slice(device, "bases", points)?,
-            set: (points.len() as u64).into(),
-        })
+        Ok(Self::from_buffer(DeviceBuf::from_slice(device, "bases", points)?))
+    }
+
+    /// Bases that are on a device already, trusted as those of [`trusted`](Self::trusted) are.
+    pub fn from_buffer(points: DeviceBuf<G::Affine>) -> Self {
+        let set = (points.len() as u64).into();
+        Self { points, set }
     }
 
     /// The same bases with a table of multiples, computed on the device: `table.columns` times their memory, and fewer
@@ -175,6 +178,11 @@ impl<G: MsmGroup> Bases<G> {
     /// Number of bases.
     pub fn len(&self) -> usize {
         self.set.count as usize
+    }
+
+    /// The bases where they are: columns of their table one after another, the bases themselves first.
+    pub fn buffer(&self) -> &DeviceBuf<G::Affine> {
+        &self.points
     }
 
     /// Number of bases, and their table.

@@ -328,6 +328,17 @@ fn check_window(window_bits: u32) -> Result<(), PlanError> {
     }
 }
 
+/// What windows and rounds are chosen for, where they are chosen by cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// The shortest time of a product that has the device for itself: nothing else runs while it waits.
+    #[default]
+    Alone,
+    /// The least work: others run beside it, as in a proof.
+    BesideOthers,
+}
+
 /// What a caller can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct MsmConfig {
@@ -342,6 +353,8 @@ pub struct MsmConfig {
     pub pair_rounds: Option<u32>,
     /// Whether digits are sorted by way of partitions; chosen by their number where `None`.
     pub partitioned: Option<bool>,
+    /// What windows and rounds are chosen for.
+    pub goal: Goal,
     /// Where results arrive.
     pub result_memory: ResultMemory,
     /// Whether the work is captured as graphs in the first run, and launched as such in every run.
@@ -371,6 +384,7 @@ impl Default for MsmConfig {
             window_bits: None,
             pair_rounds: None,
             partitioned: None,
+            goal: Goal::Alone,
             result_memory: ResultMemory::Pinned,
             graph: false,
         }
@@ -640,6 +654,7 @@ impl MsmPlan {
             group,
             batch_len,
             batches_per_reduction,
+            goal: config.goal,
             columns: column_count,
             resident_threads: limits.resident_threads,
         };
@@ -687,6 +702,12 @@ impl MsmPlan {
             merge_partials_max,
             line_threads,
         })
+    }
+
+    /// The table of the bases, where they have one.
+    pub fn table(&self) -> Option<Table> {
+        let (window_bits, columns) = (self.window_bits, self.column_count);
+        (columns > 1).then_some(Table { window_bits, columns })
     }
 
     /// Points of a batch. Lengths differ by at most one.

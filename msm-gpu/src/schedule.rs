@@ -88,7 +88,7 @@ struct Buffers {
     pairs: Option<PairBuffers>,
     heads: BufferId,
     tails: BufferId,
-    tail_buckets: BufferId,
+    spans: BufferId,
     hot: BufferId,
     buckets: BufferId,
     lines: BufferId,
@@ -767,24 +767,24 @@ impl Builder<'_> {
             None => ("runs", vec![Arg::Read(self.bases(batch)), Arg::Read(entries)], None, affine + 4),
             Some(points) => ("points", vec![Arg::Read(points)], Some(Arg::U32(plan.pair_rounds)), affine),
         };
-        let Buffers { buckets, heads, tails, tail_buckets, .. } = self.part.buffers;
+        let Buffers { buckets, heads, tails, spans, .. } = self.part.buffers;
+        let spans = self.first(spans, 4 * (1 + threads));
+        let none =
+            Action::Fill { stream: self.part.streams.compute, dst: Region { bytes: 4, ..spans }, byte: 0 };
+        self.schedule.push("clear_spans", Some(batch), none);
         if !keep {
             // The identity has all its coordinates zero.
             let dst = self.whole(buckets);
             let clear = Action::Fill { stream: self.part.streams.compute, dst, byte: 0 };
             self.schedule.push("clear_buckets", Some(batch), clear);
         }
-        let outputs = [
-            self.whole(buckets),
-            self.first(heads, partial_bytes),
-            self.first(tails, partial_bytes),
-            self.first(tail_buckets, 4 * threads),
-        ];
+        let outputs =
+            [self.whole(buckets), self.first(heads, partial_bytes), self.first(tails, partial_bytes), spans];
         let mut args: Vec<_> = outputs.map(Arg::Write).into();
         args.extend(items);
         args.extend([Arg::Read(offsets), Arg::U32(plan.bucket_total() as u32)]);
         args.extend(rounds);
-        args.extend([threads as u32, plan.entries_per_thread, keep.into()].map(Arg::U32));
+        args.extend([plan.entries_per_thread, keep.into()].map(Arg::U32));
         let add_affine = plan.group.add_affine_muls();
         let work = Work {
             fp_muls: item_count as f64 * add_affine,
@@ -805,7 +805,7 @@ impl Builder<'_> {
         let buckets = self.whole(self.part.buffers.buckets);
         let hot = self.whole(self.part.buffers.hot);
         let offsets = self.whole(self.part.buffers.offsets);
-        let tail_buckets = self.first(self.part.buffers.tail_buckets, 4 * threads);
+        let spans = self.first(self.part.buffers.spans, 4 * (1 + threads));
         // In entries: runs begin and end at multiples of 2^rounds, so the parts of threads are the same.
         let per_thread = Arg::U32(plan.entries_per_thread << plan.pair_rounds);
         let add = plan.group.add_muls();
@@ -820,9 +820,8 @@ impl Builder<'_> {
             Arg::Write(hot),
             Arg::Read(heads),
             Arg::Read(tails),
-            Arg::Read(tail_buckets),
+            Arg::Read(spans),
             Arg::Read(offsets),
-            Arg::U32(threads as u32),
             per_thread,
             Arg::U32(plan.merge_partials_max),
         ];
@@ -1017,7 +1016,7 @@ impl Buffers {
             pairs,
             heads: device("heads", partials * xyzz),
             tails: device("tails", partials * xyzz),
-            tail_buckets: device("tail_buckets", 4 * partials),
+            spans: device("spans", 4 * (1 + partials)),
             hot: device("hot", 4 * (1 + hot_max(plan, partials))),
             buckets: device("buckets", total * xyzz),
             lines: device("lines", plan.lines_total() * xyzz),

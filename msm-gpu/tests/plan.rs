@@ -65,14 +65,6 @@ fn windows_cover_the_scalar_and_its_carry_exactly() {
 }
 
 #[test]
-fn wider_windows_for_more_points() {
-    let bits = |log_n: u32| plan(GroupKind::G1, 1 << log_n, &MsmConfig::default()).unwrap().window_bits;
-    let all: Vec<_> = (0..=27).map(bits).collect();
-    assert!(all.is_sorted(), "{all:?}");
-    assert!(all[10] >= 6 && all[10] <= 10 && all[20] >= 13 && all[20] <= 18, "{all:?}");
-}
-
-#[test]
 fn what_cannot_be_planned_says_why() {
     let with =
         |batches, strategy, window_bits| MsmConfig { batches, strategy, window_bits, ..MsmConfig::default() };

@@ -50,6 +50,9 @@ pub struct ProveArgs {
     /// --zkey the blinding numbers are the system's, and a seed gives zero knowledge up]
     #[arg(long, value_parser = parse_seed)]
     pub seed: Option<u64>,
+    /// Device memory for multiples of the key's bases, in GiB: more of it, fewer additions
+    #[arg(long, value_name = "GIB", default_value_t = 0.0)]
+    pub table_gib: f64,
     /// Shows the proof to no verifier (the default is to verify it). With --zkey only --r1cs then checks the witness
     #[arg(long)]
     pub no_verify: bool,
@@ -179,6 +182,7 @@ fn prove_on(
             let config = ProveConfig {
                 upload: *upload,
                 msm: MsmConfig { strategy: *strategy, ..MsmConfig::batches(args.batches) },
+                table_bytes: (args.table_gib * f64::from(1 << 30)) as u64,
                 verify: !args.no_verify,
                 ..ProveConfig::default()
             };

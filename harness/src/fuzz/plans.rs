@@ -5,7 +5,7 @@ use gpu_core::check::check;
 use gpu_core::{Schedule, Space};
 use groth16::{ProofPlan, ProveConfig, Reduction, Shape, Upload};
 use msm_gpu::{
-    BaseSet, Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
+    BaseSet, Batches, DeviceLimits, Goal, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
     Strategy, Table,
 };
 use ntt_gpu::{Direction, NttConfig, NttPlan, OrderKind, Shift, TableLayout, Transform};
@@ -51,6 +51,7 @@ fn msm_config(u: &mut Unstructured<'_>, batches: Batches) -> Result<MsmConfig> {
             _ => Some(number_u32(u)?),
         },
         partitioned: u.arbitrary()?,
+        goal: *u.choose(&[Goal::Alone, Goal::BesideOthers])?,
         pair_rounds: if u.arbitrary()? { None } else { Some(u.int_in_range(0..=4)?) },
         result_memory: *u.choose(&[ResultMemory::Pinned, ResultMemory::Pageable])?,
         graph: u.ratio(1, 8)?,
@@ -228,7 +229,8 @@ fn proof(u: &mut Unstructured<'_>) -> Result<bool> {
         1 => Upload::Register,
         _ => Upload::Ring { slots: u.int_in_range(1..=5)?, chunk: least_chunk.saturating_add(number(u)?) },
     };
-    let config = ProveConfig { upload, msm, verify: false, jobs_max: 1, reduction: None };
+    let table_bytes = if u.ratio(1, 2)? { 0 } else { number(u)? };
+    let config = ProveConfig { upload, msm, table_bytes, verify: false, jobs_max: 1, reduction: None };
     let limits = limits(u)?;
     let plan = match ProofPlan::new(&shape, &config, &limits) {
         Ok(plan) => plan,
