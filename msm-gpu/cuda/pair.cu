@@ -71,58 +71,53 @@ struct Sums {
   }
 };
 
-// The sum of a pair is (numerator / denominator) in the affine formulas, or one of three points that need none.
-enum class PairKind { SLOPE, LEFT, RIGHT, IDENTITY };
+// How the sum of a pair comes about: by the chord through both points, by the tangent where they are the same, or as one of
+// three points for which nothing is divided.
+enum class PairKind { CHORD, TANGENT, LEFT, RIGHT, IDENTITY };
 
 struct Pair {
-  Coord x1, y1, x2, y2;
+  Operand left, right;
+  Coord x1, x2;
   PairKind kind;
-  Lazy numerator, denominator;  // of the slope
+  Lazy denominator;  // of the slope of chord or tangent
+
+  DEV bool is_divided() const { return kind == PairKind::CHORD || kind == PairKind::TANGENT; }
 };
 
-// x2 - x1, where that is certainly the denominator: x1 != x2, and neither point can be the identity.
-DEV bool is_plain(const Coord& x1, const Coord& x2, const Coord& difference) {
-  return !is_zero(difference) && !is_zero(x1) && !is_zero(x2);
-}
-
-// Every other case. Complete.
-DEV void classify(Pair& pair) {
-  if (is_zero(pair.x1) && is_zero(pair.y1)) {
+// Every case but the usual one, which needs y coordinates to be told. Complete.
+DEV void classify(Pair& pair, bool same_x) {
+  const Coord y1 = pair.left.y(), y2 = pair.right.y();
+  if (is_zero(pair.x1) && is_zero(y1)) {
     COVER(pair_left_identity);
     pair.kind = PairKind::RIGHT;
-  } else if (is_zero(pair.x2) && is_zero(pair.y2)) {
+  } else if (is_zero(pair.x2) && is_zero(y2)) {
     COVER(pair_right_identity);
     pair.kind = PairKind::LEFT;
-  } else if (!is_zero(pair.denominator)) {
-    pair.kind = PairKind::SLOPE;  // one x is zero, of a point that is not the identity
-  } else if (is_zero(sub(pair.y2, pair.y1))) {
+  } else if (!same_x) {
+    pair.kind = PairKind::CHORD;  // one x is zero, of a point that is not the identity
+  } else if (is_zero(sub(y2, y1))) {
     COVER(pair_double);
-    pair.kind = PairKind::SLOPE;  // that of the tangent, 3x^2 / 2y; no point of the group has y = 0
-    pair.numerator = thrice(sqr(Lazy(pair.x1)));
-    pair.denominator = twice(Lazy(pair.y1));
+    pair.kind = PairKind::TANGENT;
+    pair.denominator = twice(Lazy(y1));  // no point of the group has y = 0
   } else {
     COVER(pair_cancel);
     pair.kind = PairKind::IDENTITY;
   }
 }
 
-// Reads a pair. Y coordinates are read where `needs_y`, and where the case depends on them.
+// Reads a pair, as far as its case and its denominator need.
 template <class Items>
-DEV Pair read_pair(const Items& items, u32 p, bool needs_y) {
-  const Operand left = items[2 * p], right = items[2 * p + 1];
+DEV Pair read_pair(const Items& items, u32 p) {
   Pair pair;
-  pair.kind = PairKind::SLOPE;
-  pair.x1 = left.x();
-  pair.x2 = right.x();
+  pair.left = items[2 * p];
+  pair.right = items[2 * p + 1];
+  pair.x1 = pair.left.x();
+  pair.x2 = pair.right.x();
+  pair.kind = PairKind::CHORD;
   const Coord difference = sub(pair.x2, pair.x1);
   pair.denominator = difference;
-  const bool plain = is_plain(pair.x1, pair.x2, difference);
-  if (needs_y || !plain) {
-    pair.y1 = left.y();
-    pair.y2 = right.y();
-    pair.numerator = sub(pair.y2, pair.y1);
-  }
-  if (!plain) classify(pair);
+  const bool same_x = is_zero(difference);
+  if (same_x || is_zero(pair.x1) || is_zero(pair.x2)) classify(pair, same_x);
   return pair;
 }
 
@@ -139,8 +134,8 @@ DEV void forward(Coord* prefixes, Coord* totals, const Items& items, u32 pairs, 
   Lazy product = Lazy::one();
   for (u32 p = t; p < pairs; p += threads) {
     store_field(&prefixes[p], canonical(product));
-    const Pair pair = read_pair(items, p, false);
-    if (pair.kind == PairKind::SLOPE) product = mul(product, pair.denominator);
+    const Pair pair = read_pair(items, p);
+    if (pair.is_divided()) product = mul(product, pair.denominator);
   }
   store_field(&totals[t], canonical(product));
 }
@@ -152,21 +147,27 @@ DEV void backward(const Sums& sums, const Coord* prefixes, const Coord* inverses
   if (t >= threads || t >= pairs) return;
   Lazy rest = load_field(&inverses[t]);  // inverse of the product of the denominators of pairs t, t + threads, .. p
   for (u32 p = t + (pairs - 1 - t) / threads * threads;; p -= threads) {
-    const Pair pair = read_pair(items, p, true);
-    Coord x, y;
-    if (pair.kind == PairKind::SLOPE) {
-      const Lazy slope = mul(pair.numerator, mul(rest, Lazy(load_field(&prefixes[p]))));
+    const Pair pair = read_pair(items, p);
+    Coord x = Coord::zero(), y = Coord::zero();
+    if (pair.is_divided()) {
+      // In G1 they are on their way while the first products are computed; in G2 there are no registers for them yet.
+      Coord y1, y2;
+      if (Group::IN_REGISTERS) y1 = pair.left.y(), y2 = pair.right.y();
+      const Lazy inverse = mul(rest, Lazy(load_field(&prefixes[p])));
       rest = mul(rest, pair.denominator);
+      if (!Group::IN_REGISTERS) y1 = pair.left.y(), y2 = pair.right.y();
       const Lazy x1 = pair.x1;
+      const Lazy numerator = pair.kind == PairKind::CHORD ? Lazy(sub(y2, y1)) : thrice(sqr(x1));
+      const Lazy slope = mul(numerator, inverse);
       const Lazy x3 = sub(sub(sqr(slope), x1), Lazy(pair.x2));
       x = canonical(x3);
-      y = canonical(sub(mul(slope, sub(x1, x3)), Lazy(pair.y1)));
-    } else if (pair.kind == PairKind::IDENTITY) {
-      x = Coord::zero();
-      y = Coord::zero();
-    } else {
-      x = pair.kind == PairKind::LEFT ? pair.x1 : pair.x2;
-      y = pair.kind == PairKind::LEFT ? pair.y1 : pair.y2;
+      y = canonical(sub(mul(slope, sub(x1, x3)), Lazy(y1)));
+    } else if (pair.kind == PairKind::LEFT) {
+      x = pair.x1;
+      y = pair.left.y();
+    } else if (pair.kind == PairKind::RIGHT) {
+      x = pair.x2;
+      y = pair.right.y();
     }
     sums.store(p, x, y);
     if (p < threads) return;
