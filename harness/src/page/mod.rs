@@ -488,6 +488,33 @@ mod tests {
     }
 
     #[test]
+    fn products_with_a_table_and_without_are_two_curves() {
+        let mut with_ways = run(1.0);
+        for (word, factor) in [("resident", 0.9), ("table", 0.5), ("streamed:8", 1.1)] {
+            with_ways.measurements.extend([10, 16, 20].map(|log_n| {
+                let id = format!("msm/g1/2^{log_n}/uniform/{word}");
+                let found = measured(&id, None, log_n, 100.0 * f64::from(log_n) * factor);
+                let params = Params { variant: Some(word.into()), ..found.params.clone() };
+                Measurement { params, ..found }
+            }));
+        }
+        let curves = facts::curves(&with_ways);
+        let [chart] = &curves[..] else { panic!("{} charts", curves.len()) };
+        let times = |name: &str| -> Vec<f64> {
+            let series = chart.series.iter().find(|series| series.name == name).expect(name);
+            series.points.iter().map(|point| point.1).collect()
+        };
+        assert_eq!(times("GPU"), [1_000.0, 1_600.0, 2_000.0]);
+        assert_eq!(times("GPU, plain"), [900.0, 1_440.0, 1_800.0]);
+        assert_eq!(times("GPU, table"), [500.0, 800.0, 1_000.0]);
+        let before = facts::curves(&run(1.0));
+        assert!(
+            before[0].series.iter().all(|series| !series.name.contains("table")),
+            "a run from before ways"
+        );
+    }
+
+    #[test]
     fn a_picture_stands_alone() {
         let picture = timeline_picture(&[entry(Strategy::Deferred { buffers: 2 }), entry(Strategy::Hard)]);
         assert!(picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{picture}");
