@@ -107,8 +107,8 @@ pub(super) struct Tabled<G: MsmGroup> {
 }
 
 impl<G: MsmGroup> Tabled<G> {
-    /// With a table of at most so many bytes, or of at most three quarters of the memory that is free; smaller where it would
-    /// leave a product of one batch without room.
+    /// With a table of at most so many bytes, or of at most three quarters of the memory that is free; smaller where it
+    /// would leave a product of one batch without room.
     pub(super) fn new(bases: &Bases<G>, bytes_max: Option<u64>) -> Result<Self, Failure> {
         let (device, count) = (bases.device(), bases.len() as u64);
         let limits = DeviceLimits::of(device)?;

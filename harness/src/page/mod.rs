@@ -147,8 +147,9 @@ fn sizes(run: &Run) -> Markup {
                 h2 { "Time against size" }
                 p {
                     "Both axes are logarithmic. GPU is the time of the device, from its first operation to its last; "
-                    "wall is from call to result; their scalars come from the host. Plain and table have them on the device, "
-                    "table with multiples of the bases beside them. The dashed floor is the work that the schedule's kernels declare, "
+                    "wall is from call to result; their scalars come from the host. Plain and table have them on the "
+                    "device, table with multiples of the bases beside them. "
+                    "The dashed floor is the work that the schedule's kernels declare, "
                     "at the full rates of the device's profile: no schedule of the same work is faster. "
                     "Peers run on this host's processor, in turn with the device."
                 }

@@ -177,8 +177,8 @@ impl Row {
         }
     }
 
-    /// The row at a scale. Smoke sizes have half of the bits less three, so that they stay in order and apart from each other:
-    /// 2^26 becomes 2^10.
+    /// The row at a scale. Smoke sizes have half of the bits less three, so that they stay in order and apart from each
+    /// other: 2^26 becomes 2^10.
     #[must_use]
     pub fn at(self, scale: Scale) -> Self {
         let shrunk = |log_n: u32| (log_n / 2).saturating_sub(3);
