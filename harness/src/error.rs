@@ -15,8 +15,8 @@ use std::path::PathBuf;
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  everything is as it should be
-  1  a result differs from the oracle's, a proof does not verify, a schedule has hazards, a mutant survives, or a fault
-     leaves a trace
+  1  a result differs from the oracle's, a proof does not verify, a schedule has hazards, a mutant survives, a fault
+     leaves a trace, or a goal is missed
   2  the command line asks for something that does not exist or cannot be
   3  no such device, no driver, or no NVRTC to compile the kernels with
   4  any other failure: a key that cannot be read, a device that runs out of memory";
@@ -26,7 +26,7 @@ Exit codes:
 pub enum Judgement {
     /// All as it should be.
     Good,
-    /// A result differs, or a schedule has hazards.
+    /// A result differs, a schedule has hazards, or a goal is missed.
     Bad,
     /// Nothing differs, and something could not be computed.
     Incomplete,

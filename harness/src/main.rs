@@ -7,6 +7,7 @@ use harness::commands::check::{self, CheckArgs};
 use harness::commands::doctor::{self, DoctorArgs};
 use harness::commands::faults::{self, FaultsArgs};
 use harness::commands::gate::{self, GATE_EXIT_CODES, GateArgs};
+use harness::commands::goals::{self, GoalsArgs};
 use harness::commands::inspect::{self, InspectArgs};
 use harness::commands::mutants::{self, MutantsArgs};
 use harness::commands::prove::{self, ProveArgs};
@@ -69,6 +70,9 @@ enum Command {
     /// Measures products, transforms, proofs and what they are made of, and writes a run
     #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
     Bench(BenchArgs),
+    /// Measures what has a goal, and says how each stands: beside the best peer, what is asked for, what is aimed at
+    #[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+    Goals(GoalsArgs),
     /// Compares a run with a baseline, or makes a baseline of runs
     #[command(after_help = GATE_EXIT_CODES, after_long_help = GATE_EXIT_CODES)]
     Gate(GateArgs),
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
         Some(Command::Soak(args)) => soak::run(&args, out),
         Some(Command::Timeline(args)) => timeline::run(&args, out),
         Some(Command::Bench(args)) => bench::run(&args, out),
+        Some(Command::Goals(args)) => goals::run(&args, out),
         Some(Command::Report(args)) => report::run(&args, out),
         Some(Command::Gate(args)) => {
             return gate::run(&args, out).map_or_else(exit_with, ExitCode::from);

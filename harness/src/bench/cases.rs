@@ -1,5 +1,6 @@
 //! Sizes of the benchmarks: what `benches/cases.toml` says.
 
+use super::ways::Way;
 use crate::circuits::CircuitName;
 use crate::oracle::ScalarFlavour;
 use groth16::Upload;
@@ -94,6 +95,12 @@ pub struct MsmCases {
     pub log_n_g2: Axis<Vec<u32>>,
     /// Scalars.
     pub scalars: Axis<Words<ScalarFlavour>>,
+    /// Ways beside that of scalars from the host, with the first of the scalars.
+    pub ways: Axis<Words<Way>>,
+    /// Points in G1 of those ways, as powers of two.
+    pub ways_log_n_g1: Axis<Vec<u32>>,
+    /// Points in G2 of those ways, as powers of two.
+    pub ways_log_n_g2: Axis<Vec<u32>>,
 }
 
 /// Transforms.
@@ -240,6 +247,8 @@ mod tests {
             &cases.sync.log_n_g2,
             &cases.msm.log_n_g1,
             &cases.msm.log_n_g2,
+            &cases.msm.ways_log_n_g1,
+            &cases.msm.ways_log_n_g2,
             &cases.ntt.log_n,
             &cases.host.log_n,
             &cases.peers.msm_g1,

@@ -94,23 +94,63 @@ fn chain<F: Field + Pod>(
         Params { who: "gpu".into(), what: "field".into(), variant: Some(kernel.into()), ..Params::default() };
     let Some(case) = session.case("field", kernel.into(), params) else { return Ok(()) };
     let (cases, scale) = (&session.settings.cases.field, session.settings.scale);
-    let (lanes, steps) = (1_usize << cases.log_lanes.at(scale), *cases.steps.at(scale));
-    let rng = &mut random_numbers(session.settings.seed, &format!("bench {kernel}"));
-    let draw = |rng: &mut ChaCha20Rng| -> Vec<F> { (0..lanes).map(|_| F::rand(rng)).collect() };
-    let (x, y) = (draw(rng), draw(rng));
-    let products_total = lanes as u64 * u64::from(steps) * if is_pair { 2 } else { 1 };
-    let fp_muls = products_total as f64 * muls;
-    let mut on_device = Chain::new(&session.device, kernel, is_pair, steps, fp_muls, [&x, &y])?;
-    on_device.run()?;
-    let (found_x, found_y) = (on_device.x.to_vec()?, on_device.y.to_vec()?);
-    let is_right = (0..lanes).into_par_iter().all(|lane| {
-        let (expected_x, expected_y) = oracle(x[lane], y[lane], steps);
-        found_x[lane] == expected_x && (!is_pair || found_y[lane] == expected_y)
-    });
-    if !is_right {
-        return Err(Failure::Wrong(format!("{}: the products are not the oracle's", case.id())));
+    let chains = (1_usize << cases.log_lanes.at(scale), *cases.steps.at(scale));
+    let mut shown =
+        Shown::new(&session.device, session.settings.seed, kernel, is_pair, muls, chains, oracle)?;
+    let floor_us = session.profile().map(|profile| shown.fp_muls / profile.fp_mul_per_s * 1e6);
+    let case = Case { amount: Some(Amount::Elements(shown.products)), floor_us, ..case };
+    session.measure(case, || Ok(shown.run()?))
+}
+
+/// Chains whose results were the oracle's.
+pub(super) struct Shown<F: Pod> {
+    on_device: Chain<F>,
+    /// Products of a run.
+    pub(super) products: u64,
+    /// What they are worth in products in Fp.
+    fp_muls: f64,
+}
+
+impl<F: Field + Pod> Shown<F> {
+    /// So many chains of so many steps, run once, and compared.
+    fn new(
+        device: &Device,
+        seed: u64,
+        kernel: &'static str,
+        is_pair: bool,
+        muls: f64,
+        (lanes, steps): (usize, u32),
+        oracle: fn(F, F, u32) -> (F, F),
+    ) -> Result<Self, Failure> {
+        let rng = &mut random_numbers(seed, &format!("bench {kernel}"));
+        let draw = |rng: &mut ChaCha20Rng| -> Vec<F> { (0..lanes).map(|_| F::rand(rng)).collect() };
+        let (x, y) = (draw(rng), draw(rng));
+        let products = lanes as u64 * u64::from(steps) * if is_pair { 2 } else { 1 };
+        let fp_muls = products as f64 * muls;
+        let mut on_device = Chain::new(device, kernel, is_pair, steps, fp_muls, [&x, &y])?;
+        on_device.run()?;
+        let (found_x, found_y) = (on_device.x.to_vec()?, on_device.y.to_vec()?);
+        let is_right = (0..lanes).into_par_iter().all(|lane| {
+            let (expected_x, expected_y) = oracle(x[lane], y[lane], steps);
+            found_x[lane] == expected_x && (!is_pair || found_y[lane] == expected_y)
+        });
+        if !is_right {
+            return Err(Failure::Wrong(format!("{kernel}: the products are not the oracle's")));
+        }
+        Ok(Self { on_device, products, fp_muls })
     }
-    let floor_us = session.profile().map(|profile| fp_muls / profile.fp_mul_per_s * 1e6);
-    let case = Case { amount: Some(Amount::Elements(products_total)), floor_us, ..case };
-    session.measure(case, || Ok(on_device.run()?))
+
+    pub(super) fn run(&mut self) -> Result<Sample, GpuError> {
+        self.on_device.run()
+    }
+}
+
+/// Multiplications in Fp.
+pub(super) fn fp_mul(device: &Device, seed: u64, chains: (usize, u32)) -> Result<Shown<Fq>, Failure> {
+    Shown::new(device, seed, "fp_mul_chain", true, 1.0, chains, products)
+}
+
+/// Multiplications in Fr.
+pub(super) fn fr_mul(device: &Device, seed: u64, chains: (usize, u32)) -> Result<Shown<Fr>, Failure> {
+    Shown::new(device, seed, "fr_mul_chain", true, FR_MUL, chains, products)
 }

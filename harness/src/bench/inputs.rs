@@ -32,6 +32,11 @@ impl<G: MsmGroup> Inputs<G> {
         Self::over(known, bases, flavour, seed)
     }
 
+    /// The same bases with other scalars, beside these.
+    pub(super) fn beside(&self, flavour: ScalarFlavour, seed: u64) -> Result<Self, Failure> {
+        Self::over(self.known.clone(), self.bases.clone(), flavour, seed)
+    }
+
     /// The same bases with other scalars.
     pub(super) fn with_scalars(self, flavour: ScalarFlavour, seed: u64) -> Result<Self, Failure> {
         Self::over(self.known, self.bases, flavour, seed)

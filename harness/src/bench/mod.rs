@@ -6,12 +6,13 @@
 //! result is compared too.
 //!
 //! [`cases`] has the sizes, [`session`] the way of measuring, [`groups`](group) the benchmarks; [`record`] is a run as
-//! data, [`criterion_files`] what criterion leaves, [`gate`] compares runs.
+//! data, [`criterion_files`] what criterion leaves, [`gate`] compares runs, [`goals`] with what is wanted.
 
 pub mod cases;
 pub mod criterion_files;
 mod field;
 pub mod gate;
+pub mod goals;
 pub mod group;
 mod host;
 mod inputs;
@@ -25,6 +26,7 @@ mod proof;
 pub mod record;
 pub mod session;
 pub mod stats;
+pub mod ways;
 
 pub use group::Group;
 pub use record::{Measurement, Run};

@@ -1,15 +1,15 @@
 //! Products: strategies beside each other, and time over size.
 
-use super::cases::Words;
+use super::cases::{Axis, Scale, Words};
 use super::inputs::Inputs;
 use super::planted;
 use super::record::{Amount, Params};
-use super::session::{Case, Sample, Session, floor_us, micros};
+use super::session::{Case, Session, floor_us};
+use super::ways::{Ready, Tabled, Way, no_room, on_device};
 use crate::error::Failure;
 use crate::oracle::ScalarFlavour;
-use ark_bls12_381::{Fr, G1Projective, G2Projective};
-use msm_gpu::{Msm, MsmConfig, MsmGroup, ResultMemory, SyncPattern};
-use std::time::Instant;
+use ark_bls12_381::{G1Projective, G2Projective};
+use msm_gpu::{MsmConfig, MsmGroup, ResultMemory, SyncPattern};
 
 /// Every strategy beside every other.
 pub(super) fn sync(session: &mut Session<'_>) -> Result<(), Failure> {
@@ -38,33 +38,45 @@ fn sync_size<G: MsmGroup>(session: &mut Session<'_>, log_n: u32) -> Result<(), F
             for (pattern, results) in &all {
                 let config = MsmConfig { result_memory: *results, ..MsmConfig::batches(*batches) }
                     .with_pattern(*pattern);
-                product::<G>(session, "sync", log_n, scalars.0, &config, &mut inputs)?;
+                product::<G>(session, "sync", log_n, scalars.0, Way::Host, &config, &mut inputs)?;
             }
         }
     }
     Ok(())
 }
 
-/// One batch, over size.
+/// One batch, or as many as a way has, over size.
 pub(super) fn sizes(session: &mut Session<'_>) -> Result<(), Failure> {
     let (cases, scale) = (session.settings.cases.msm.clone(), session.settings.scale);
     for log_n in cases.log_n_g1.at(scale) {
-        size::<G1Projective>(session, *log_n, cases.scalars.at(scale))?;
+        let ways = ways_at(&cases.ways, &cases.ways_log_n_g1, scale, *log_n);
+        size::<G1Projective>(session, *log_n, cases.scalars.at(scale), &ways)?;
     }
     for log_n in cases.log_n_g2.at(scale) {
-        size::<G2Projective>(session, *log_n, cases.scalars.at(scale))?;
+        let ways = ways_at(&cases.ways, &cases.ways_log_n_g2, scale, *log_n);
+        size::<G2Projective>(session, *log_n, cases.scalars.at(scale), &ways)?;
     }
     Ok(())
+}
+
+/// Ways beside that of scalars from the host that a size is measured in.
+fn ways_at(ways: &Axis<Words<Way>>, sizes: &Axis<Vec<u32>>, scale: Scale, log_n: u32) -> Words<Way> {
+    if sizes.at(scale).contains(&log_n) { ways.at(scale).clone() } else { Vec::new() }
 }
 
 fn size<G: MsmGroup>(
     session: &mut Session<'_>,
     log_n: u32,
     flavours: &Words<ScalarFlavour>,
+    ways: &Words<Way>,
 ) -> Result<(), Failure> {
     let mut inputs = None;
-    for flavour in flavours {
-        product::<G>(session, "msm", log_n, flavour.0, &MsmConfig::batches(1), &mut inputs)?;
+    for (index, flavour) in flavours.iter().enumerate() {
+        product::<G>(session, "msm", log_n, flavour.0, Way::Host, &MsmConfig::batches(1), &mut inputs)?;
+        for way in ways.iter().filter(|_| index == 0) {
+            let config = on_device(way.0.batches());
+            product::<G>(session, "msm", log_n, flavour.0, way.0, &config, &mut inputs)?;
+        }
     }
     Ok(())
 }
@@ -75,6 +87,7 @@ fn product<G: MsmGroup>(
     group: &str,
     log_n: u32,
     flavour: ScalarFlavour,
+    way: Way,
     config: &MsmConfig,
     inputs: &mut Option<Inputs<G>>,
 ) -> Result<(), Failure> {
@@ -90,11 +103,12 @@ fn product<G: MsmGroup>(
         strategy: Some(pattern.to_string()),
         results: Some(results.to_string()),
         scalars: Some(flavour.to_string()),
-        variant: None,
+        variant: (way != Way::Host).then(|| way.to_string()),
     };
-    let name = match group {
-        "sync" => format!("{word}/2^{log_n}/{flavour}/{batches}/{pattern}/{results}"),
-        _ => format!("{word}/2^{log_n}/{flavour}"),
+    let name = match (group, way) {
+        ("sync", _) => format!("{word}/2^{log_n}/{flavour}/{batches}/{pattern}/{results}"),
+        (_, Way::Host) => format!("{word}/2^{log_n}/{flavour}"),
+        (_, way) => format!("{word}/2^{log_n}/{flavour}/{way}"),
     };
     let Some(case) = session.case(group, name, params) else { return Ok(()) };
     let seed = session.settings.seed;
@@ -103,41 +117,49 @@ fn product<G: MsmGroup>(
         Some(made) => inputs.insert(made.with_scalars(flavour, seed)?),
         None => inputs.insert(Inputs::new(&session.device, flavour, log_n, seed)?),
     };
-    let made = match session.settings.planted_percent {
-        Some(percent) => planted::slowed(&inputs.bases, config, &inputs.scalars, percent),
-        None => Msm::<G, Fr>::new(&inputs.bases, config).map_err(Failure::from),
-    };
-    match made {
-        Ok(msm) => measure(session, case, msm, inputs),
+    match ready(session, way, config, inputs) {
+        Ok(ready) => measure(session, case, ready, inputs),
         // A size that this device has no memory for.
-        Err(error @ (Failure::Plan(_) | Failure::Msm(msm_gpu::MsmError::Plan(_)))) => {
-            session.skip(&case, error);
-            Ok(())
-        }
-        Err(error) => Err(error),
+        Err(error) => match no_room(&error) {
+            Some(reason) => {
+                session.skip(&case, reason);
+                Ok(())
+            }
+            None => Err(error),
+        },
     }
+}
+
+fn ready<'a, G: MsmGroup>(
+    session: &mut Session<'_>,
+    way: Way,
+    config: &MsmConfig,
+    inputs: &'a Inputs<G>,
+) -> Result<Ready<'a, G>, Failure> {
+    if let (Some(percent), Way::Host) = (session.settings.planted_percent, way) {
+        let msm = planted::slowed(&inputs.bases, config, &inputs.scalars, percent)?;
+        return Ok(Ready::from_host(msm, inputs));
+    }
+    let tabled = (way == Way::Table).then(|| Tabled::new(&inputs.bases, None)).transpose()?;
+    if let Some(cost) = tabled.as_ref().and_then(|tabled| tabled.cost) {
+        let (word, n, ms) = (G::KIND.word(), inputs.scalars.len(), cost.build_us / 1e3);
+        let columns = cost.columns;
+        session.note(format!("table of {columns} columns over {n} bases in {word}: built in {ms:.1} ms"));
+    }
+    Ready::new(way, inputs, tabled.as_ref(), config)
 }
 
 fn measure<G: MsmGroup>(
     session: &mut Session<'_>,
     mut case: Case,
-    mut msm: Msm<G, Fr>,
+    mut ready: Ready<'_, G>,
     inputs: &Inputs<G>,
 ) -> Result<(), Failure> {
-    msm.enable_timing()?;
-    let schedule = msm.schedule().expect("there are points").clone();
+    ready.msm.enable_timing()?;
     case.amount = Some(Amount::Elements(inputs.scalars.len() as u64));
-    case.floor_us = session.profile().map(|profile| floor_us(&schedule, &profile));
+    let schedule = ready.msm.schedule().expect("there are points");
+    case.floor_us = session.profile().map(|profile| floor_us(schedule, &profile));
     let id = case.id();
-    let mut run = || {
-        let start = Instant::now();
-        let product = msm.run(&inputs.scalars)?;
-        let wall_us = micros(start);
-        if product != inputs.expected {
-            return Err(Failure::Wrong(format!("{id}: the product is not the oracle's")));
-        }
-        Ok(Sample::of(&schedule, msm.trace().expect("it has run"), wall_us))
-    };
-    run()?;
-    session.measure(case, run)
+    ready.run(&id)?;
+    session.measure(case, || ready.run(&id))
 }

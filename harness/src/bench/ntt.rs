@@ -7,7 +7,7 @@ use crate::oracle::{arkworks_domain, bit_reversed, random_numbers};
 use ark_bls12_381::Fr;
 use ark_ff::{FftField, Field, UniformRand};
 use ark_poly::EvaluationDomain;
-use gpu_core::{Bindings, CheckedSchedule, DeviceBuf, Workspace};
+use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, Workspace};
 use ntt_gpu::schedule::{self, DATA, TABLES};
 use ntt_gpu::{Direction, Domain, NttConfig, NttError, NttPlan, OrderKind, Shift, Tables, Transform};
 use std::sync::Arc;
@@ -42,22 +42,25 @@ pub(super) struct OnDevice {
 
 impl OnDevice {
     pub(super) fn new(
-        session: &Session<'_>,
+        device: &Device,
         log_n: u32,
         shift: Option<Shift>,
         values: &[Fr],
     ) -> Result<Self, NttError> {
-        let device = &session.device;
         let plan = NttPlan::new(log_n, 1, &NttConfig::default())?;
         device.load(ntt_gpu::modules::ALL)?;
         let transform = Transform { direction: Direction::Forward, input: OrderKind::Natural, shift };
         let tables = Tables::new(device, &Domain::arkworks(log_n)?, &plan, &transform)?;
         let data = DeviceBuf::from_slice(device, "data", values)?;
         let checked = Arc::new(CheckedSchedule::new(schedule::transform(&plan, &transform))?);
-        let mut workspace = Workspace::new(device, checked)?;
-        workspace.enable_timing()?;
+        let workspace = Workspace::new(device, checked)?;
         let bindings = Bindings::new().bind(DATA, &data).bind(TABLES, tables.buffer());
         Ok(Self { workspace, bindings, data })
+    }
+
+    /// Measures each operation on the device's clock from now on.
+    pub(super) fn enable_timing(&mut self) -> Result<(), NttError> {
+        Ok(self.workspace.enable_timing()?)
     }
 
     /// Transforms what is there.
@@ -91,7 +94,8 @@ fn measure(
     shift: Option<Shift>,
 ) -> Result<(), Failure> {
     let values = values(session.settings.seed, log_n);
-    let mut transform = OnDevice::new(session, log_n, shift, &values)?;
+    let mut transform = OnDevice::new(&session.device, log_n, shift, &values)?;
+    transform.enable_timing()?;
     transform.run()?;
     if transform.to_vec()? != by_arkworks(log_n, shift, &values) {
         return Err(Failure::Wrong(format!("{}: the values are not the oracle's", case.id())));

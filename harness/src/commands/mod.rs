@@ -5,6 +5,7 @@ pub mod check;
 pub mod doctor;
 pub mod faults;
 pub mod gate;
+pub mod goals;
 pub mod inspect;
 pub mod mutants;
 pub mod prove;

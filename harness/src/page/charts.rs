@@ -243,7 +243,7 @@ fn path(series: &Series, x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) -> Stri
 }
 
 fn series_class(index: usize, is_floor: bool) -> String {
-    if is_floor { "floor".into() } else { format!("s{}", index % 6) }
+    if is_floor { "floor".into() } else { format!("s{}", index % 7) }
 }
 
 /// A power of ten of microseconds.

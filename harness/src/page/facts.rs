@@ -304,22 +304,25 @@ pub(super) fn curves(run: &Run) -> Vec<CurveChart> {
 
 fn curve_chart(run: &Run, what: &str, group: Option<&str>, title: &str) -> Option<CurveChart> {
     let is_of = |found: &Measurement| found.params.what == what && found.params.group.as_deref() == group;
-    let is_plain = |found: &Measurement| {
-        found.params.scalars.as_deref().is_none_or(|scalars| scalars == "uniform")
-            && found.params.variant.as_deref().is_none_or(|variant| variant == "plain")
-    };
+    let is_uniform =
+        |found: &Measurement| found.params.scalars.as_deref().is_none_or(|scalars| scalars == "uniform");
+    let is_plain = |found: &Measurement| found.params.variant.as_deref().is_none_or(|word| word == "plain");
     let points = |is_in: &dyn Fn(&Measurement) -> bool, time: &dyn Fn(&Measurement) -> Option<f64>| {
-        let all = run.measurements.iter().filter(|found| is_of(found) && is_plain(found) && is_in(found));
+        let all = run.measurements.iter().filter(|found| is_of(found) && is_uniform(found) && is_in(found));
         let mut points: Vec<(f64, f64)> =
             all.filter_map(|found| Some((f64::from(found.params.log_n?), time(found)?))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         points
     };
-    let is_ours = |found: &Measurement| {
+    let is_device = |found: &Measurement| {
         found.params.who == "gpu"
             && found.id.contains(&format!("{what}/"))
             && !is_sync(found)
             && !found.id.contains("peers/")
+    };
+    let is_ours = |found: &Measurement| is_device(found) && is_plain(found);
+    let is_way = |way: &'static str| {
+        move |found: &Measurement| is_device(found) && found.params.variant.as_deref() == Some(way)
     };
     let is_peer =
         |who: &'static str| move |found: &Measurement| found.params.who == who && found.id.contains("peers/");
@@ -328,6 +331,8 @@ fn curve_chart(run: &Run, what: &str, group: Option<&str>, title: &str) -> Optio
     let series = [
         ("GPU", false, points(&is_ours, &median)),
         ("GPU, wall", false, points(&is_ours, &wall)),
+        ("GPU, plain", false, points(&is_way("resident"), &median)),
+        ("GPU, table", false, points(&is_way("table"), &median)),
         ("arkworks", false, points(&is_peer("arkworks"), &median)),
         ("blst", false, points(&is_peer("blst"), &median)),
         ("sppark", false, points(&is_peer("sppark"), &median)),

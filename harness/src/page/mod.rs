@@ -147,7 +147,9 @@ fn sizes(run: &Run) -> Markup {
                 h2 { "Time against size" }
                 p {
                     "Both axes are logarithmic. GPU is the time of the device, from its first operation to its last; "
-                    "wall is from call to result. The dashed floor is the work that the schedule's kernels declare, "
+                    "wall is from call to result; their scalars come from the host. Plain and table have them on the "
+                    "device, table with multiples of the bases beside them. "
+                    "The dashed floor is the work that the schedule's kernels declare, "
                     "at the full rates of the device's profile: no schedule of the same work is faster. "
                     "Peers run on this host's processor, in turn with the device."
                 }
@@ -484,6 +486,33 @@ mod tests {
         ] {
             assert!(page.contains(word), "{word}");
         }
+    }
+
+    #[test]
+    fn products_with_a_table_and_without_are_two_curves() {
+        let mut with_ways = run(1.0);
+        for (word, factor) in [("resident", 0.9), ("table", 0.5), ("streamed:8", 1.1)] {
+            with_ways.measurements.extend([10, 16, 20].map(|log_n| {
+                let id = format!("msm/g1/2^{log_n}/uniform/{word}");
+                let found = measured(&id, None, log_n, 100.0 * f64::from(log_n) * factor);
+                let params = Params { variant: Some(word.into()), ..found.params.clone() };
+                Measurement { params, ..found }
+            }));
+        }
+        let curves = facts::curves(&with_ways);
+        let [chart] = &curves[..] else { panic!("{} charts", curves.len()) };
+        let times = |name: &str| -> Vec<f64> {
+            let series = chart.series.iter().find(|series| series.name == name).expect(name);
+            series.points.iter().map(|point| point.1).collect()
+        };
+        assert_eq!(times("GPU"), [1_000.0, 1_600.0, 2_000.0]);
+        assert_eq!(times("GPU, plain"), [900.0, 1_440.0, 1_800.0]);
+        assert_eq!(times("GPU, table"), [500.0, 800.0, 1_000.0]);
+        let before = facts::curves(&run(1.0));
+        assert!(
+            before[0].series.iter().all(|series| !series.name.contains("table")),
+            "a run from before ways"
+        );
     }
 
     #[test]

@@ -212,7 +212,8 @@ fn transform(
     let cpu: &[&str] = if log_n <= cpu_log_n_max { &["arkworks"] } else { &[] };
     let Some(others) = Others::of(session, sppark, &name, cpu) else { return Ok(()) };
     let values = ntt::values(session.settings.seed, log_n);
-    let mut on_device = ntt::OnDevice::new(session, log_n, None, &values)?;
+    let mut on_device = ntt::OnDevice::new(&session.device, log_n, None, &values)?;
+    on_device.enable_timing()?;
     // All transform in place what they have transformed: after each round they hold the same values.
     on_device.run()?;
     let expected = ntt::by_arkworks(log_n, None, &values);
