@@ -131,7 +131,7 @@ fn product<G: MsmGroup>(
 }
 
 fn ready<'a, G: MsmGroup>(
-    session: &mut Session<'_>,
+    session: &Session<'_>,
     way: Way,
     config: &MsmConfig,
     inputs: &'a Inputs<G>,
@@ -143,8 +143,7 @@ fn ready<'a, G: MsmGroup>(
     let tabled = (way == Way::Table).then(|| Tabled::new(&inputs.bases, None)).transpose()?;
     if let Some(cost) = tabled.as_ref().and_then(|tabled| tabled.cost) {
         let (word, n, ms) = (G::KIND.word(), inputs.scalars.len(), cost.build_us / 1e3);
-        let columns = cost.columns;
-        session.note(format!("table of {columns} columns over {n} bases in {word}: built in {ms:.1} ms"));
+        println!("a table of {} columns over {n} bases in {word} was built in {ms:.1} ms", cost.columns);
     }
     Ready::new(way, inputs, tabled.as_ref(), config)
 }
