@@ -194,6 +194,7 @@ EXPORT_KERNEL(GROUP_NAME(msm_pair_entries_forward))
 //   in   points   F[2][2 * count]     what the round before left of the slice: x coordinates, y coordinates
 //        offsets, total, first, count, threads  as there; first and count in pairs of this round
 //   out  prefixes, totals             as there
+//   cost per pair: 1M, 2 * sizeof(F) B read and sizeof(F) written; bound by memory
 extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
 GROUP_NAME(msm_pair_points_forward)(Coord* __restrict__ prefixes, Coord* __restrict__ totals,
                                     const Coord* __restrict__ points, const u32* __restrict__ offsets, u32 total,
@@ -251,6 +252,8 @@ EXPORT_KERNEL(GROUP_NAME(msm_pair_entries_backward))
 // msm_pair_points_backward: as msm_pair_entries_backward, for round 1 and those after it.
 //   in   prefixes, inverses, points, offsets, total, round, first, count, threads  as msm_pair_points_forward
 //   out  sums      as there
+//   law  as there
+//   cost per pair: 4M + 1S, 2 * sizeof(Affine) + sizeof(F) B read and sizeof(Affine) written; bound by memory
 extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
 GROUP_NAME(msm_pair_points_backward)(Coord* __restrict__ sums, const Coord* __restrict__ prefixes,
                                      const Coord* __restrict__ inverses, const Coord* __restrict__ points,

@@ -130,8 +130,8 @@ EXPORT_COLLECTIVE(msm_count_partitions)
 // msm_partition_digits: digits -> entries with their buckets, partition after partition; blockIdx.y is the row, one block
 // per tile of 8192 digits of it.
 //   in      digits   u32[windows + 1][n]
-//   in/out  cursors  u32[partitions + 1]  before: where each partition begins; after: where it ends; the last one, the number
-//                                         of entries, stays
+//   in/out  cursors  u32[partitions + 1]  before: where each partition begins; after: where it ends; the last one, the
+//                                         number of entries, stays
 //   out     keys     u32[entries]         bucket
 //           items    u32[entries]         bit 31 = sign, the rest column * stride + the point's index in the batch
 //   law     places of partition p hold its entries in any order

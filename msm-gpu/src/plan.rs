@@ -348,8 +348,8 @@ pub struct MsmConfig {
     pub strategy: Strategy,
     /// Bits of a window, 2 to 24; chosen by cost where `None`, and given where the bases have a table.
     pub window_bits: Option<u32>,
-    /// Rounds of affine additions of pairs before the buckets are filled, 0 to 3; chosen by cost where `None`, and fewer where
-    /// the memory for them is not there.
+    /// Rounds of affine additions of pairs before the buckets are filled, 0 to 3; chosen by cost where `None`, and fewer
+    /// where the memory for them is not there.
     pub pair_rounds: Option<u32>,
     /// Whether digits are sorted by way of partitions; chosen by their number where `None`.
     pub partitioned: Option<bool>,
@@ -762,8 +762,8 @@ impl MsmPlan {
         u64::from(self.set_count) * u64::from(self.bucket_count) + 1
     }
 
-    /// Sorted entries of a batch of `len` points, at most: a digit that is not zero, or a scalar equal to one; and what fills
-    /// up each bucket's run to a multiple of `2^pair_rounds`, of which the sum is one too.
+    /// Sorted entries of a batch of `len` points, at most: a digit that is not zero, or a scalar equal to one; and what
+    /// fills up each bucket's run to a multiple of `2^pair_rounds`, of which the sum is one too.
     pub fn entries_of(&self, len: u64) -> u64 {
         let run = 1 << self.pair_rounds;
         (len * u64::from(self.window_count) + self.bucket_total() * (run - 1)).div_ceil(run) * run
@@ -792,8 +792,8 @@ impl MsmPlan {
         (2 * SLICE_PAIRS).min(self.entries_max())
     }
 
-    /// Threads of a round of `pairs` pairs, and of its inversion: what the device holds at once, or more where each would have
-    /// too many.
+    /// Threads of a round of `pairs` pairs, and of its inversion: what the device holds at once, or more where each would
+    /// have too many.
     pub(crate) fn round_threads(&self, pairs: u64) -> (u64, u64) {
         let all = u64::from(self.pair_threads);
         let threads = all.min(pairs.div_ceil(4)).max(pairs.div_ceil(PAIRS_PER_THREAD));
