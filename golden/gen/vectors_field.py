@@ -36,6 +36,10 @@ NOTES = {
         "meaning": "Zero has no inverse.",
         "effect": "A power that gives zero, and is taken for an inverse.",
     },
+    "division_steps": {
+        "meaning": "The memory of an operand makes an inversion by division steps take many steps of one kind.",
+        "effect": "A loop that ends a step too early, or a sign of an intermediate number that is lost.",
+    },
     "not_reduced": {
         "meaning": "Any 256 bits become the scalar that they are modulo r.",
         "effect": "A value that is not canonical, or one that is reduced once where it takes two subtractions.",
@@ -64,6 +68,19 @@ def quadratic_edges(field, random):
             edges.append(((c0, c1), flags + (["coordinate_zero"] if 0 in (c0, c1) else [])))
     edges.append(((0, field.base.random(random)), ["coordinate_zero"]))
     return edges
+
+
+def inversion_edges(field, random):
+    """Elements whose memory is a power of two, a repeated pattern, or a ratio of small numbers to the modulus."""
+    base = FP if field is FP2 else field
+    modulus, bits = base.modulus, 8 * base.width_bytes - 8
+    words = [2**bit for bit in (1, 29, 30, 31, 59, 60, bits - 60, bits)]
+    words += [sum(2**bit for bit in range(0, bits, 2)), sum(2**bit for bit in range(1, bits, 2)), 2**bits - 1]
+    words += [modulus // divisor for divisor in (3, 5, 7)] + [modulus - 2**30, modulus - 2**60]
+    elements = [base.from_montgomery(word) for word in words]
+    if field is FP2:
+        elements = [(a, base.random(random)) for a in elements[::2]] + [(base.random(random), a) for a in elements[1::2]]
+    return [(element, ["division_steps"]) for element in elements]
 
 
 def pairs(field, edges, random, random_count):
@@ -110,6 +127,10 @@ def part(name, field, edges, random):
             inverse = field.inv(a)
             assert field.mul(a, inverse) == field.one
             case("1 / a", flags, "inv", [a], inverse)
+    for a, flags in inversion_edges(field, Random(name, "inversions")):
+        inverse = field.inv(a)
+        assert field.mul(a, inverse) == field.one
+        case("1 / a", flags, "inv", [a], inverse)
     return {"algorithm": f"{name} of BLS12-381", "provenance": PROVENANCE, "tests": tests}
 
 

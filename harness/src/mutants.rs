@@ -13,19 +13,24 @@ pub use set::MUTANTS;
 
 use crate::EVERY_STRATEGY;
 use crate::oracle::{BaseFlavour, KnownBases, random_numbers};
-use ark_bls12_381::{Fr, G1Projective};
+use ark_bls12_381::{Fr, G1Affine, G1Projective};
 use ark_ff::{AdditiveGroup, Field, UniformRand};
 use edit::Edit;
 use gpu_core::check::{HazardKind, Report, check};
 use gpu_core::model::{Profile, estimate};
 use gpu_core::sim::{Order, SimOptions};
-use gpu_core::{CheckedSchedule, Device, Schedule, Timeline};
-use msm_gpu::schedule::build;
-use msm_gpu::{Bases, DeviceLimits, GroupKind, Msm, MsmConfig, MsmError, MsmPlan, ScalarForm, Strategy};
+use gpu_core::{Bindings, CheckedSchedule, Device, Registered, Schedule, Timeline, Workspace};
+use msm_gpu::fold::fold;
+use msm_gpu::schedule::{BASES, STAGE, build};
+use msm_gpu::{
+    BaseSet, Bases, DeviceLimits, GroupKind, Msm, MsmConfig, MsmError, MsmGroup, MsmPlan, ScalarForm,
+    Strategy,
+};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Arc, Mutex};
 
 /// Who must see a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +63,25 @@ pub enum Inputs {
     LastBatchZero,
 }
 
+/// What the products of a schedule go through, besides what all do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Path {
+    /// Digits go straight to their places, entries straight to their buckets; bases are on the device.
+    Plain,
+    /// Digits are sorted by way of partitions, and entries are added in three rounds of pairs.
+    Rounds,
+    /// As `Plain`, with bases from the host in every run.
+    Streamed,
+}
+
+impl Path {
+    /// Rounds of pairs.
+    fn pair_rounds(self) -> u32 {
+        if self == Self::Rounds { 3 } else { 0 }
+    }
+}
+
 /// A change of a schedule that should not be made, or that should make no difference.
 #[derive(Debug, Clone, Copy)]
 pub struct Mutant {
@@ -69,6 +93,8 @@ pub struct Mutant {
     pub expected: Expected,
     /// What it is simulated with.
     pub inputs: Inputs,
+    /// Which schedules it changes.
+    pub path: Path,
     /// Makes the change; `None` where a schedule has no place for it.
     change: fn(&mut Edit<'_>) -> Option<()>,
 }
@@ -91,6 +117,8 @@ impl Mutant {
 /// A strategy and a count of batches that mutants are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Case {
+    /// What products go through.
+    pub path: Path,
     /// What the host does between batches.
     #[serde(serialize_with = "crate::report::as_text")]
     pub strategy: Strategy,
@@ -99,10 +127,16 @@ pub struct Case {
 }
 
 impl Case {
-    /// Every strategy, in 2, 3 and 5 batches.
-    pub fn all() -> Vec<Self> {
-        let with_all = |strategy| BATCHES.map(|batches| Self { strategy, batches });
-        EVERY_STRATEGY.into_iter().flat_map(with_all).collect()
+    /// Every strategy, in 2, 3 and 5 batches. What all do on one stream, whatever the strategy, is looked at where buckets
+    /// stay and where they do not.
+    pub fn all(path: Path) -> Vec<Self> {
+        let (strategies, batches): (&[Strategy], &[u32]) = match path {
+            Path::Plain => (&EVERY_STRATEGY, &BATCHES),
+            Path::Rounds => (&[Strategy::Deferred { buffers: 2 }, Strategy::OnDevice], &BATCHES[1..2]),
+            Path::Streamed => (&EVERY_STRATEGY, &BATCHES[1..]),
+        };
+        let case = |strategy| batches.iter().map(move |&batches| Self { path, strategy, batches });
+        strategies.iter().copied().flat_map(case).collect()
     }
 
     fn plan(
@@ -112,8 +146,18 @@ impl Case {
         window_bits: Option<u32>,
         limits: &DeviceLimits,
     ) -> MsmPlan {
-        let config = MsmConfig { strategy, window_bits, ..MsmConfig::batches(self.batches) };
-        MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, base_count, &config, limits)
+        let config = MsmConfig {
+            strategy,
+            window_bits,
+            pair_rounds: Some(self.path.pair_rounds()),
+            partitioned: Some(self.path == Path::Rounds),
+            ..MsmConfig::batches(self.batches)
+        };
+        let bases = match self.path {
+            Path::Plain | Path::Rounds => base_count.into(),
+            Path::Streamed => BaseSet::streamed(base_count),
+        };
+        MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, bases, &config, limits)
             .expect("a small number of batches of a size that any device holds")
     }
 
@@ -132,7 +176,12 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} batches {}", self.batches, self.strategy)
+        write!(f, "{} batches {}", self.batches, self.strategy)?;
+        match self.path {
+            Path::Plain => Ok(()),
+            Path::Rounds => f.write_str(", partitions and rounds of pairs"),
+            Path::Streamed => f.write_str(", streamed bases"),
+        }
     }
 }
 
@@ -443,7 +492,7 @@ pub fn observe(mutants: &[&'static Mutant], options: &Options) -> Vec<Observatio
         .enumerate()
         .flat_map(|(i, mutant)| {
             let place = move |case: Case| Some((i, case, mutant.apply(&case.simulated_plan())?));
-            Case::all().into_iter().filter_map(place)
+            Case::all(mutant.path).into_iter().filter_map(place)
         })
         .collect();
     let sights: Vec<(usize, Sight)> = jobs
@@ -526,8 +575,11 @@ impl Problem {
         };
         let device = Device::sim(options);
         let product = || -> Result<G1Projective, MsmError> {
-            let bases = Bases::trusted(&device, self.bases.points())?;
             let schedule = CheckedSchedule::for_simulation_only(schedule.clone());
+            if plan.streamed {
+                return run_streamed(&device, &plan, schedule, self.bases.points(), &scalars);
+            }
+            let bases = Bases::trusted(&device, self.bases.points())?;
             Msm::<G1Projective, Fr>::with_schedule(&bases, plan, schedule)?.run(&scalars)
         };
         let outcome = match product() {
@@ -537,4 +589,32 @@ impl Problem {
         };
         Run { adversary, seed, outcome }
     }
+}
+
+/// A product over bases from the host by a schedule that is not the plan's own.
+fn run_streamed(
+    device: &Device,
+    plan: &MsmPlan,
+    schedule: CheckedSchedule,
+    points: &[G1Affine],
+    scalars: &[Fr],
+) -> Result<G1Projective, MsmError> {
+    let mut modules = G1Projective::MODULES.to_vec();
+    modules.extend([&msm_gpu::modules::MSM_DIGITS, &msm_gpu::modules::MSM_PARTITION]);
+    device.load(&modules)?;
+    let registered = Registered::new(device, "bases", points)?;
+    let bindings = Bindings::new().bind_registered(BASES, &registered);
+    let total = Mutex::new(G1Projective::ZERO);
+    Workspace::new(device, Arc::new(schedule))?.run(&bindings, &|op, mut views| {
+        let range = plan.batch(op.batch.expect("host steps of a product belong to a batch"));
+        match op.name.as_ref() {
+            STAGE => {
+                let batch = &scalars[range.start as usize..range.end as usize];
+                views.write::<Fr>(0).copy_from_slice(batch);
+            }
+            _ => *total.lock().expect("no step panics") += fold::<G1Projective>(plan, views.read(0)),
+        }
+        Ok(())
+    })?;
+    Ok(total.into_inner().expect("no step panicked"))
 }

@@ -15,7 +15,9 @@ use harness::STRATEGIES;
 use harness::oracle::{
     BaseFlavour, KnownBases, ScalarFlavour, msm_by_arkworks, msm_by_double_and_add, random_numbers, test_seed,
 };
-use msm_gpu::{Bases, Batches, GroupKind, Msm, MsmConfig, MsmError, MsmGroup, MsmPlan, PlanError, Strategy};
+use msm_gpu::{
+    Bases, Batches, GroupKind, Msm, MsmConfig, MsmError, MsmGroup, MsmPlan, PlanError, Strategy, Table,
+};
 use rand_chacha::rand_core::RngCore;
 use std::time::Instant;
 use support::{assert_product, assert_product_on, devices, sized, ways};
@@ -192,6 +194,16 @@ fn identities_between_bases<G: MsmGroup>() {
     let identity = G::Affine::default();
     let points = [identity, affine::<G>(1), identity, affine::<G>(2)];
     assert_product::<G>("O G O 2G", &points, &[Fr::from(7); 4], times::<G>(Fr::from(21)));
+    let scalar = -Fr::from(7);
+    for device in devices() {
+        let bases = Bases::<G>::trusted(&device, &points).expect("bases");
+        for columns in [2, 16, 32] {
+            let bases = bases.with_table(Table { window_bits: 8, columns }).expect("a table");
+            let mut msm = Msm::<G, Fr>::new(&bases, &MsmConfig::batches(2)).expect("a plan");
+            let product = msm.run(&[scalar; 4]).expect("a product");
+            assert_eq!(product, times::<G>(scalar * Fr::from(3)), "{columns} columns");
+        }
+    }
 }
 
 fn every_flavour<G: MsmGroup>() {
@@ -243,7 +255,7 @@ fn dividing_windows<G: MsmGroup>() {
             assert_product_on::<G>(&device, &ways, Some(bits), "windows", known.points(), &scalars, expected);
         }
         let bases = Bases::<G>::trusted(&device, known.points()).expect("bases");
-        for window_bits in [0, 1, 21, 32] {
+        for window_bits in [0, 1, 25, 32] {
             let config = MsmConfig { window_bits: Some(window_bits), ..MsmConfig::default() };
             let refused = Msm::<G, Fr>::new(&bases, &config).expect_err("no such window");
             assert!(matches!(refused, MsmError::Plan(PlanError::WindowBits { .. })), "{refused}");

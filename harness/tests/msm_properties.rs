@@ -12,6 +12,7 @@ use msm_gpu::{Bases, Batches, Msm, MsmConfig, MsmGroup, Strategy as SyncStrategy
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRng, TestRunner};
+use support::{Path, TableKind};
 
 #[derive(Debug, Clone)]
 struct Case {
@@ -23,6 +24,7 @@ struct Case {
     scalars: ScalarFlavour,
     bases: BaseFlavour,
     window_bits: Option<u32>,
+    path: Path,
     order: Order,
     thread_order: ThreadOrder,
 }
@@ -31,6 +33,15 @@ fn cases() -> impl Strategy<Value = Case> {
     let edges = select(vec![0, 1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513]);
     let points = prop_oneof![3 => edges, 2 => 0..=600_usize];
     let window_bits = prop_oneof![Just(None), (2..=12_u32).prop_map(Some)];
+    let rounds = prop_oneof![1 => Just(None), 3 => (0..=3_u32).prop_map(Some)];
+    let partitioned = prop_oneof![5 => Just(None), 1 => Just(Some(true))];
+    let table =
+        prop_oneof![4 => Just(TableKind::None), 1 => Just(TableKind::Full), 1 => Just(TableKind::Partial)];
+    let path = (rounds, partitioned, table).prop_map(|(pair_rounds, partitioned, table)| Path {
+        pair_rounds,
+        partitioned,
+        table,
+    });
     let order = prop_oneof![Just(Order::Earliest), Just(Order::Latest), any::<u64>().prop_map(Order::Seeded)];
     let thread_order = prop_oneof![
         Just(ThreadOrder::Forward),
@@ -39,16 +50,19 @@ fn cases() -> impl Strategy<Value = Case> {
     ];
     let strategies: Vec<_> = STRATEGIES.into_iter().chain([SyncStrategy::Deferred { buffers: 9 }]).collect();
     let flavours = (select(ScalarFlavour::ALL.to_vec()), select(BaseFlavour::ALL.to_vec()));
-    let ways = (select(strategies), window_bits, order, thread_order);
+    let ways = (select(strategies), window_bits, path, order, thread_order);
     (any::<u64>(), points, 0..=u32::MAX, flavours, ways).prop_map(|(seed, points, cut, flavours, ways)| {
         // A few batches; and one time in four as many as there are points, where those are few.
         let (scalars, bases) = flavours;
-        let (strategy, window_bits, order, thread_order) = ways;
+        let (strategy, window_bits, path, order, thread_order) = ways;
+        // A table of many points takes the simulated device long.
+        let table = if points <= 65 { path.table } else { TableKind::None };
+        let path = Path { table, ..path };
         let batches = match cut % 4 {
             0 if points <= 33 => points.max(1) as u32,
             _ => 1 + cut / 4 % points.clamp(1, 9) as u32,
         };
-        Case { seed, points, batches, strategy, scalars, bases, window_bits, order, thread_order }
+        Case { seed, points, batches, strategy, scalars, bases, window_bits, path, order, thread_order }
     })
 }
 
@@ -62,8 +76,16 @@ fn equals_arkworks<G: MsmGroup>(case: &Case) -> Result<(), TestCaseError> {
     let fail = |error: msm_gpu::MsmError| TestCaseError::fail(error.to_string());
     let bases = Bases::<G>::new(&device, known.points()).map_err(fail)?;
     let batches = Batches::Count(case.batches);
-    let config =
-        MsmConfig { batches, strategy: case.strategy, window_bits: case.window_bits, ..MsmConfig::default() };
+    let table = case.path.table.table(case.window_bits);
+    let bases = table.map_or(Ok(bases.clone()), |table| bases.with_table(table)).map_err(fail)?;
+    let config = MsmConfig {
+        batches,
+        strategy: case.strategy,
+        window_bits: table.map_or(case.window_bits, |table| Some(table.window_bits)),
+        pair_rounds: case.path.pair_rounds,
+        partitioned: case.path.partitioned,
+        ..MsmConfig::default()
+    };
     let mut msm = Msm::<G, Fr>::new(&bases, &config).map_err(fail)?;
     prop_assert_eq!(msm.run(&scalars).map_err(fail)?, expected);
     // The second run meets the memory that the first one left.

@@ -2,7 +2,8 @@
 //! pairs run before the buckets are filled, and how many multiples of the bases are worth their memory.
 //!
 //! The constants are an H200's, which does 27.5 products a nanosecond; they were measured with `harness timeline --ops`.
-//! Other chips differ in the rate of everything more than in the ratios, and a choice that is not the best one is still right.
+//! Other chips differ in the rate of everything more than in the ratios, and a choice that is not the best one is still
+//! right.
 
 use crate::plan::{Goal, GroupKind, RECODED_BITS, SCALAR_BITS, Table, WINDOW_BITS};
 

@@ -32,8 +32,8 @@ fn agrees<G: MsmGroup>(n: usize) {
             let bases = Bases::<G>::trusted(&device, &points).unwrap();
             let registered = Registered::new(&device, "bases", &points).unwrap();
             for batches in [1, 2, 3, 7].into_iter().filter(|batches| *batches as usize <= n) {
-                for strategy in STRATEGIES {
-                    let pair_rounds = batches % 3;
+                for (turn, strategy) in STRATEGIES.into_iter().enumerate() {
+                    let pair_rounds = (batches + turn as u32) % 3;
                     let config = MsmConfig {
                         strategy,
                         pair_rounds: Some(pair_rounds),

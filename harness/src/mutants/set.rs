@@ -1,7 +1,7 @@
 //! The mutants.
 
 use super::edit::{Edit, What, event_of, regions, stream_of};
-use super::{Expected, Inputs, Mutant};
+use super::{Expected, Inputs, Mutant, Path};
 use gpu_core::Space;
 use gpu_core::check::HazardKind::{self, *};
 use gpu_core::schedule::{Action, Arg, BufferId, MAIN, Op};
@@ -20,6 +20,7 @@ const fn hazard(
         models,
         expected: Expected::Hazard { kinds, is_visible: true },
         inputs: Inputs::Mixed,
+        path: Path::Plain,
         change,
     }
 }
@@ -37,6 +38,7 @@ const fn hidden(
         models,
         expected: Expected::Hazard { kinds, is_visible: false },
         inputs: Inputs::Mixed,
+        path: Path::Plain,
         change,
     }
 }
@@ -48,12 +50,35 @@ const fn ordered(
     expected: Expected,
     change: fn(&mut Edit<'_>) -> Option<()>,
 ) -> Mutant {
-    Mutant { name, models, expected, inputs: Inputs::Mixed, change }
+    Mutant { name, models, expected, inputs: Inputs::Mixed, path: Path::Plain, change }
+}
+
+/// The same of schedules that go another way.
+const fn on(path: Path, mutant: Mutant) -> Mutant {
+    Mutant { path, ..mutant }
 }
 
 /// Every mutant, and the schedules as they are.
 pub const MUTANTS: &[Mutant] = &[
     ordered("none", "the strategies as they are", Expected::Nothing, |_| Some(())),
+    on(
+        Path::Rounds,
+        ordered(
+            "none-with-rounds",
+            "the strategies as they are, with partitions and rounds of pairs",
+            Expected::Nothing,
+            |_| Some(()),
+        ),
+    ),
+    on(
+        Path::Streamed,
+        ordered(
+            "none-with-streamed-bases",
+            "the strategies as they are, with bases from the host",
+            Expected::Nothing,
+            |_| Some(()),
+        ),
+    ),
     // The plan of deferring, as it was published, and what is wrong with it.
     ordered(
         "published-plan",
@@ -506,7 +531,7 @@ pub const MUTANTS: &[Mutant] = &[
         "buckets of the batch before are kept, or are not",
         Expected::Wrong,
         |edit| {
-            let accumulate = edit.find(What::Launch, "msm_accumulate_runs", edit.last_batch())?;
+            let accumulate = edit.find(What::Launch, "msm_accumulate", edit.last_batch())?;
             let Action::Launch { launch, .. } = &mut edit.schedule.ops[accumulate].action else {
                 return None;
             };
@@ -520,6 +545,98 @@ pub const MUTANTS: &[Mutant] = &[
         regions(&mut edit.schedule.ops[recode])[0].bytes /= 2;
         Some(())
     }),
+    ordered(
+        "buckets-not-cleared",
+        "buckets that no entry is added to are what memory holds",
+        Expected::Wrong,
+        |edit| edit.drop_all(What::Fill, "clear_buckets"),
+    ),
+    // Partitions, and rounds of pairs: one stream, so that what goes wrong is in order.
+    on(
+        Path::Rounds,
+        ordered(
+            "partitions-not-cleared",
+            "digits of partitions are counted on top of what memory holds",
+            Expected::Wrong,
+            |edit| edit.drop_all(What::Fill, "clear_partitions"),
+        ),
+    ),
+    on(
+        Path::Rounds,
+        ordered(
+            "partitions-cleared-once",
+            "partitions of a batch begin where those of the batch before end",
+            Expected::Wrong,
+            |edit| {
+                let last = edit.last_batch();
+                let fill = edit.find(What::Fill, "clear_partitions", last)?;
+                edit.schedule.ops.remove(fill);
+                Some(())
+            },
+        ),
+    ),
+    on(
+        Path::Rounds,
+        ordered(
+            "runs-not-filled-up",
+            "what stands for the identity at the end of a run is what memory holds",
+            Expected::Wrong,
+            |edit| edit.drop_all(What::Fill, "fill_up_runs"),
+        ),
+    ),
+    on(
+        Path::Rounds,
+        ordered(
+            "pairs-added-before-the-inversion",
+            "slopes are multiplied with products instead of their inverses",
+            Expected::Wrong,
+            |edit| {
+                let last = edit.last_batch();
+                let backward = edit.find(What::Launch, "msm_pair_entries_backward", last)?;
+                edit.hurry(backward, edit.find(What::Launch, "msm_invert_totals", last)?);
+                Some(())
+            },
+        ),
+    ),
+    on(
+        Path::Rounds,
+        ordered(
+            "points-of-another-round",
+            "the last round adds what the first one left, not what the second did",
+            Expected::Wrong,
+            |edit| {
+                let (from, to) = (edit.buffer("level", 1)?, edit.buffer("level", 0)?);
+                for name in ["msm_pair_points_forward", "msm_pair_points_backward"] {
+                    for launch in edit.each(What::Launch, name) {
+                        let Action::Launch { launch, .. } = &mut launch.action else { continue };
+                        for arg in &mut launch.args {
+                            match arg {
+                                Arg::Read(region) if region.buffer == from => region.buffer = to,
+                                _ => {}
+                            }
+                        }
+                    }
+                }
+                Some(())
+            },
+        ),
+    ),
+    // Bases from the host.
+    on(
+        Path::Streamed,
+        hazard("bases-not-awaited", "points are added that may not be there", &[ReadAfterWrite], |edit| {
+            edit.drop_all(What::Wait, "bases_uploaded")
+        }),
+    ),
+    on(
+        Path::Streamed,
+        hazard(
+            "bases-overwritten",
+            "bases go up to a slot while those of an earlier batch are still added",
+            &[WriteAfterRead],
+            |edit| edit.drop_all(What::Wait, "bases_added"),
+        ),
+    ),
     // Harmless.
     ordered("waits-twice", "the host waits for what it has waited for", Expected::Surplus, |edit| {
         let wait = edit.find(What::HostWait, "rows_downloaded", edit.last_batch())?;

@@ -3,6 +3,8 @@
 // Each test program uses a part of this.
 #![allow(dead_code)]
 
+pub mod sort;
+
 use gpu_core::schedule::{Action, Arg, Launch, Region, Work};
 use gpu_core::{Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, Pod, Schedule, Space, Workspace};
 use std::sync::Arc;
@@ -14,7 +16,7 @@ pub const BLOCK: u32 = 128;
 #[derive(Debug)]
 pub struct OneKernel {
     device: Device,
-    kernel: &'static str,
+    kernel: String,
     schedule: Schedule,
     args: Vec<Arg>,
     bindings: Bindings<'static>,
@@ -23,9 +25,9 @@ pub struct OneKernel {
 
 impl OneKernel {
     /// A launch without arguments yet. The kernel's module is loaded.
-    pub fn new(device: &Device, kernel: &'static str) -> Self {
+    pub fn new(device: &Device, kernel: &str) -> Self {
         let (schedule, args, bindings) = (Schedule::new(kernel), Vec::new(), Bindings::new());
-        Self { device: device.clone(), kernel, schedule, args, bindings, rows: 1 }
+        Self { device: device.clone(), kernel: kernel.into(), schedule, args, bindings, rows: 1 }
     }
 
     fn region<T: Pod>(&mut self, buf: &DeviceBuf<T>) -> Region {
@@ -65,8 +67,13 @@ impl OneKernel {
     pub fn run(mut self, threads: usize, block: u32) -> Result<(), GpuError> {
         let stream = self.schedule.stream("test");
         let grid = [(threads as u32).div_ceil(block), self.rows];
-        let launch =
-            Launch { kernel: self.kernel.into(), grid, block, args: self.args, work: Work::default() };
+        let launch = Launch {
+            kernel: self.kernel.clone().into(),
+            grid,
+            block,
+            args: self.args,
+            work: Work::default(),
+        };
         self.schedule.push(self.kernel, None, Action::Launch { stream, launch });
         let schedule = Arc::new(CheckedSchedule::new(self.schedule)?);
         Workspace::new(&self.device, schedule)?.run(&self.bindings, &|_, _| Ok(()))?;

@@ -56,6 +56,8 @@ pub trait FieldKernels: VectorField {
     const MUL: Kernel;
     const SQR: Kernel;
     const NEG: Kernel;
+    /// The kernel that inverts, where the field has one. Zero gives zero.
+    const INVERSE: Option<Kernel> = None;
     /// The kernel that takes any words, and what arkworks makes of them.
     const REDUCE: Option<Reduction<Self>> = None;
     /// The element whose words are the integer one: a Montgomery product with it gives canonical words.
@@ -68,6 +70,7 @@ impl FieldKernels for Fq {
     const MUL: Kernel = ("fp_mul", 1);
     const SQR: Kernel = ("fp_sqr", 1);
     const NEG: Kernel = ("fp_neg", 1);
+    const INVERSE: Option<Kernel> = Some(("fp_inverse", 1));
     const WORDS_ONE: Option<Self> = Some(Fq::new_unchecked(BigInt::one()));
 }
 
@@ -88,6 +91,7 @@ impl FieldKernels for Fq2 {
     const MUL: Kernel = ("fp2_mul", 2);
     const SQR: Kernel = ("fp2_sqr", 2);
     const NEG: Kernel = ("fp2_neg", 1);
+    const INVERSE: Option<Kernel> = Some(("fp2_inverse", 1));
 }
 
 /// Shows that a kernel makes `expected` of the operands, in each row of its output.
@@ -161,15 +165,26 @@ fn on_device<F: FieldKernels>(device: &Device, file: &File<Input<F::Json>, Both<
         let words = |words: &F::Json| Some((F::from_words(words), F::ZERO));
         run(kernel, 1, &|input| if let Input::Reduce { words: w } = input { words(w) } else { None });
     }
-    // The device has no inversion: the product with the inverse is one.
-    let (mut elements, mut inverses) = (Vec::new(), Vec::new());
+    // By the kernel, where there is one; and the product with the inverse is one. What has no inverse is zero.
+    let (mut elements, mut inverses, mut by_kernel) = (Vec::new(), Vec::new(), Vec::new());
+    let mut without = Vec::new();
     for test in &file.tests {
         let Input::Inv { a } = &test.input else { continue };
         tally.mark(test);
-        if test.is_valid() {
-            elements.push(a.element::<F>());
-            inverses.push(test.output().element::<F>());
+        match test.is_valid() {
+            true => {
+                elements.push(a.element::<F>());
+                inverses.push(test.output().element::<F>());
+                by_kernel.push((place(test, id), test.output().element()));
+            }
+            false => without.push((place(test, id), a.element::<F>())),
         }
+    }
+    assert!(without.iter().all(|(_, element)| *element == F::ZERO), "zero alone has no inverse");
+    if let Some(kernel) = F::INVERSE {
+        check(device, kernel, &[&elements], &by_kernel);
+        let zeros = vec![F::ZERO; without.len()];
+        check(device, kernel, &[&zeros], &without);
     }
     let ones = vec![("an element times its inverse".to_string(), F::ONE); elements.len()];
     check(device, F::MUL, &[&elements, &inverses], &ones);

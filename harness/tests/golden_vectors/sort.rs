@@ -1,19 +1,13 @@
-//! Entries sorted by bucket: counting, prefix sums and scattering, kernel by kernel.
+//! Entries sorted by bucket: counting, prefix sums and scattering, and the way by partitions, kernel by kernel.
 
-use crate::common::{BLOCK, OneKernel};
+use crate::common::sort::{SIGN_BIT, Way, assert_sorted};
 use crate::digits::{recode, window_count};
 use crate::files::{File, Test, place};
 use crate::numbers::integer;
 use crate::support::devices;
 use ark_ff::BigInt;
-use gpu_core::{Device, DeviceBuf};
+use gpu_core::Device;
 use serde::Deserialize;
-
-/// Counters that one block of the prefix sum takes, with 256 threads.
-const SCAN_TILE: usize = 2048;
-const SCAN_THREADS: u32 = 256;
-/// Bit 31 of an entry: the point is subtracted.
-const SIGN_BIT: u32 = 1 << 31;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,7 +37,8 @@ type Case = Test<Input, Output>;
 pub fn run(text: &str) {
     let file = File::<Input, Output>::read(text);
     for device in devices() {
-        device.load(&[&msm_gpu::modules::MSM_DIGITS]).expect("the module loads");
+        let modules = [&msm_gpu::modules::MSM_DIGITS, &msm_gpu::modules::MSM_PARTITION];
+        device.load(&modules).expect("the modules load");
         let mut tally = file.tally(&device.info().id);
         for test in &file.tests {
             check(&device, test);
@@ -53,69 +48,44 @@ pub fn run(text: &str) {
     }
 }
 
+/// Straight to the buckets; by way of partitions, one of a set and several; with sets that windows share; with runs that are
+/// filled up.
+fn ways(n: usize, window_bits: u32) -> Vec<Way> {
+    let (windows, buckets) = (window_count(window_bits), 1 << (window_bits - 1));
+    let plain = Way { n, windows, sets: windows, buckets, stride: n as u32, rounds: 0, partition_bits: None };
+    // Windows that the sets do not divide, and columns that are longer than the batch.
+    let shared = Way { sets: windows.div_ceil(3), stride: n as u32 + 5, ..plain };
+    let (one, several) = (Some((window_bits - 1).min(12)), Some((window_bits - 1) / 2));
+    vec![
+        plain,
+        Way { partition_bits: one, ..plain },
+        Way { partition_bits: several, rounds: 1, ..plain },
+        Way { rounds: 3, ..shared },
+        Way { partition_bits: several, rounds: 2, ..shared },
+        Way { sets: 1, partition_bits: one, ..shared },
+    ]
+}
+
 fn check(device: &Device, test: &Case) {
     let place = place(test, &device.info().id);
     let Input { window_bits, scalars } = &test.input;
     let scalars: Vec<BigInt<4>> = scalars.iter().map(|scalar| integer(scalar)).collect();
-    let (windows, buckets) = (window_count(*window_bits), 1u32 << (window_bits - 1));
-    let total = (windows * buckets + 1) as usize;
-    let mut expected_counts = vec![0u32; total];
-    let mut expected_entries = vec![Vec::new(); total];
-    for Run { bucket, add, subtract } in &test.output().runs {
-        let mut run = add.clone();
-        run.extend(subtract.iter().map(|index| index | SIGN_BIT));
-        run.sort_unstable();
-        expected_counts[*bucket] = run.len() as u32;
-        expected_entries[*bucket] = run;
-    }
-    let expected_offsets: Vec<u32> = std::iter::once(0)
-        .chain(expected_counts.iter().scan(0, |sum, count| {
-            *sum += count;
-            Some(*sum)
-        }))
-        .collect();
-    assert_eq!(expected_offsets[total] as usize, test.output().entry_count, "{place}: the file's own count");
-
-    let buffer = |name: &str, len: usize, value: u32| {
-        DeviceBuf::from_slice(device, name, &vec![value; len]).expect("a buffer")
-    };
-    let n = scalars.len();
     let digits = recode(device, &scalars, *window_bits);
-    let counts = buffer("counts", total, 0);
-    let kernel = |name| OneKernel::new(device, name);
-    let count = kernel("msm_count_digits")
-        .write(&counts)
-        .read(&digits)
-        .u32(n as u32)
-        .u32(windows)
-        .u32(windows)
-        .u32(buckets);
-    count.rows(windows + 1).run(n, BLOCK).expect("msm_count_digits");
-    assert_eq!(counts.to_vec().expect("counts"), expected_counts, "{place}: counts");
-
-    let tiles = total.div_ceil(SCAN_TILE);
-    let (offsets, tile_sums) =
-        (buffer("offsets", total + 1, u32::MAX), buffer("tile_sums", tiles + 1, u32::MAX));
-    let scan =
-        kernel("msm_scan_tiles").write(&offsets).write(&tile_sums).read(&counts).u32(total as u32).u32(0);
-    scan.run(tiles * SCAN_THREADS as usize, SCAN_THREADS).expect("msm_scan_tiles");
-    let sums = kernel("msm_scan_sums").write(&tile_sums).u32(tiles as u32);
-    sums.run(1, SCAN_THREADS).expect("msm_scan_sums");
-    let add = kernel("msm_scan_add").write(&offsets).read(&tile_sums).u32(total as u32);
-    add.run(total + 1, SCAN_THREADS).expect("msm_scan_add");
-    assert_eq!(offsets.to_vec().expect("offsets"), expected_offsets, "{place}: offsets");
-
-    let entries = buffer("entries", test.output().entry_count.max(1), u32::MAX);
-    let scatter = kernel("msm_scatter_entries").write(&entries).write(&counts).read(&offsets).read(&digits);
-    let scatter =
-        scatter.u32(n as u32).u32(windows).u32(windows).u32(buckets).u32(n as u32).rows(windows + 1);
-    scatter.run(n, BLOCK).expect("msm_scatter_entries");
-    assert_eq!(counts.to_vec().expect("counts"), vec![0; total], "{place}: counters are zero again");
-    let entries = entries.to_vec().expect("entries");
-    for (bucket, expected) in expected_entries.iter().enumerate() {
-        let (begin, end) = (expected_offsets[bucket] as usize, expected_offsets[bucket + 1] as usize);
-        let mut run = entries[begin..end].to_vec();
-        run.sort_unstable();
-        assert_eq!(run, *expected, "{place}: bucket {bucket}");
+    for way in ways(scalars.len(), *window_bits) {
+        let mut expected = vec![Vec::new(); way.total()];
+        let mut entry_count = 0;
+        for Run { bucket, add, subtract } in &test.output().runs {
+            // In the file each window has buckets of its own.
+            let (row, magnitude) = (*bucket as u32 / way.buckets, *bucket as u32 % way.buckets + 1);
+            for (indices, sign) in [(add, 0), (subtract, SIGN_BIT)] {
+                for index in indices {
+                    let (bucket, entry) = way.place(row, magnitude, *index);
+                    expected[bucket].push(entry | sign);
+                    entry_count += 1;
+                }
+            }
+        }
+        assert_eq!(entry_count, test.output().entry_count, "{place}: the file's own count");
+        assert_sorted(device, &digits, &way, &expected, &place);
     }
 }

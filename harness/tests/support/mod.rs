@@ -8,7 +8,7 @@ use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceKind};
 use harness::STRATEGIES;
 use harness::devices::DeviceChoice;
-use msm_gpu::{Bases, Batches, Msm, MsmConfig, MsmGroup, Strategy};
+use msm_gpu::{Bases, Batches, Msm, MsmConfig, MsmGroup, Strategy, Table};
 use std::cell::Cell;
 use std::io::Write;
 use std::sync::OnceLock;
@@ -79,7 +79,68 @@ pub fn ways(n: usize) -> Vec<(u32, Strategy)> {
     ways
 }
 
-/// Shows that a product is `expected`, on a device and in some ways.
+/// What a product goes through: rounds of pairs, partitions of the sort, a table of its bases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Path {
+    /// Rounds of pairs; by cost where `None`.
+    pub pair_rounds: Option<u32>,
+    /// Whether digits are sorted by way of partitions; by their number where `None`.
+    pub partitioned: Option<bool>,
+    /// The table of the bases.
+    pub table: TableKind,
+}
+
+/// A table of multiples, for windows of any width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableKind {
+    /// The bases alone.
+    None,
+    /// A column for each window.
+    Full,
+    /// Three columns: windows three sets apart share their buckets.
+    Partial,
+}
+
+impl TableKind {
+    /// The table for windows of so many bits, 6 where it is left open.
+    pub fn table(self, window_bits: Option<u32>) -> Option<Table> {
+        let window_bits = window_bits.unwrap_or(6);
+        let columns = match self {
+            TableKind::None => return None,
+            TableKind::Full => 256_u32.div_ceil(window_bits),
+            TableKind::Partial => 3,
+        };
+        Some(Table { window_bits, columns })
+    }
+}
+
+impl Path {
+    /// Everything by cost, no table.
+    pub const AUTO: Self = Self { pair_rounds: None, partitioned: None, table: TableKind::None };
+
+    /// One of the paths, by turns. Tables of many points and partitions of many rows take the simulated device long, so they are
+    /// for few points there.
+    pub fn turn(device: &Device, n: usize, turn: usize) -> Self {
+        let is_small = n <= sized(device, 1 << 14, 48);
+        let rounds = |pair_rounds| Self { pair_rounds: Some(pair_rounds), ..Self::AUTO };
+        let path = match turn % 9 {
+            0 | 5 => Self::AUTO,
+            1 => rounds(0),
+            2 => rounds(1),
+            3 => Self { table: TableKind::Full, ..rounds(2) },
+            4 => rounds(3),
+            6 => Self { table: TableKind::Partial, ..Self::AUTO },
+            7 => Self { partitioned: Some(true), ..rounds(2) },
+            _ => Self { partitioned: Some(true), table: TableKind::Partial, ..rounds(1) },
+        };
+        match is_small {
+            true => path,
+            false => Self { pair_rounds: path.pair_rounds, ..Self::AUTO },
+        }
+    }
+}
+
+/// Shows that a product is `expected`, on a device and in some ways; paths take turns over sizes and ways.
 pub fn assert_product_on<G: MsmGroup>(
     device: &Device,
     ways: &[(u32, Strategy)],
@@ -91,18 +152,25 @@ pub fn assert_product_on<G: MsmGroup>(
 ) {
     let id = &device.info().id;
     let bases = Bases::<G>::trusted(device, points).unwrap_or_else(|error| panic!("{what} on {id}: {error}"));
-    for (batches, strategy) in ways {
+    let n = points.len();
+    for (turn, (batches, strategy)) in ways.iter().enumerate() {
+        let path = Path::turn(device, n, n + 7 * turn);
+        let table = path.table.table(window_bits);
         let config = MsmConfig {
             batches: Batches::Count(*batches),
             strategy: *strategy,
-            window_bits,
+            window_bits: table.map_or(window_bits, |table| Some(table.window_bits)),
+            pair_rounds: path.pair_rounds,
+            partitioned: path.partitioned,
             ..MsmConfig::default()
         };
         let word = G::KIND.word();
-        let n = points.len();
-        let place =
-            format!("{what}: {word}, n = {n}, {batches} batches, {strategy}, {window_bits:?}, on {id}");
-        let product = Msm::<G, Fr>::new(&bases, &config).and_then(|mut msm| msm.run(scalars));
+        let place = format!(
+            "{what}: {word}, n = {n}, {batches} batches, {strategy}, {window_bits:?}, {path:?}, on {id}"
+        );
+        let bases = table.map_or(Ok(bases.clone()), |table| bases.with_table(table));
+        let product =
+            bases.and_then(|bases| Msm::<G, Fr>::new(&bases, &config)).and_then(|mut msm| msm.run(scalars));
         let product = product.unwrap_or_else(|error| panic!("{place}: {error}"));
         assert_eq!(product, expected, "{place}");
     }
