@@ -24,3 +24,5 @@ fi
 # One test divides by zero on purpose.
 cargo test --target "$host" -p gpu-core --test sim -- --skip arithmetic_faults
 cargo test --target "$host" -p msm-gpu --test product -- --skip every_window_width
+# Rounds of pairs, tables, and bases from the host: one group, of which the kernels are instances.
+cargo test --target "$host" -p msm-gpu --test pairs --test operands -- --skip g1_ --skip schedules_wait
