@@ -1,5 +1,5 @@
-//! Kernels of products one by one, against arkworks and slow twins: rounds of pairs, multiples of bases, and the sort of more
-//! digits than a tile has. Whole products are in `msm_cases` and `msm_properties`.
+//! Kernels of products one by one, against arkworks and slow twins: rounds of pairs, multiples of bases, and the sort of
+//! more digits than a tile has. Whole products are in `msm_cases` and `msm_properties`.
 
 mod common;
 mod support;
@@ -27,8 +27,8 @@ fn kernel<G: MsmGroup>(stem: &str) -> String {
     format!("{stem}_{}", G::KIND.word())
 }
 
-/// A point of the curve whose x is zero, if there is one: a coordinate that is zero, of a point that is not the identity. It is
-/// not of the group, and the formulas do not ask.
+/// A point of the curve whose x is zero, if there is one: a coordinate that is zero, of a point that is not the identity.
+/// It is not of the group, and the formulas do not ask.
 fn zero_x<C: SWCurveConfig>() -> Option<Affine<C>> {
     Affine::get_point_from_x_unchecked(C::BaseField::ZERO, false)
 }
@@ -74,14 +74,18 @@ enum Items<'a, G: MsmGroup> {
 }
 
 /// Forward, inversion, backward, as a schedule launches them; each held to its law on the way.
-fn add_pairs<G: MsmGroup>(device: &Device, items: &Items<'_, G>, round: &Round, is_last: bool) -> Vec<G::Coord> {
+fn add_pairs<G: MsmGroup>(
+    device: &Device,
+    items: &Items<'_, G>,
+    round: &Round,
+    is_last: bool,
+) -> Vec<G::Coord> {
     let Round { first, count, threads, invert_threads, entries } = *round;
     // Only the last offset is read: how many entries there are.
     let offsets = DeviceBuf::from_slice(device, "offsets", &[7, 7, 7, entries as u32]).expect("offsets");
     let poison = G::Coord::from(0xdead_u64);
-    let buffer = |name: &str, len: usize| {
-        DeviceBuf::from_slice(device, name, &vec![poison; len]).expect("a buffer")
-    };
+    let buffer =
+        |name: &str, len: usize| DeviceBuf::from_slice(device, name, &vec![poison; len]).expect("a buffer");
     let (prefixes, totals) = (buffer("prefixes", count), buffer("totals", threads));
     let sums = buffer("sums", 2 * count);
     let (stem, number) = match items {
@@ -137,8 +141,8 @@ where
 {
     let rng = &mut random_numbers(test_seed(), "pairs");
     let odd = zero_x::<C>();
-    // Pairs of the first round before the slice and in it, entries in all, threads: fewer pairs than threads, as many, many more;
-    // a slice that is full, one that is not, one that is empty, and none at all.
+    // Pairs of the first round before the slice and in it, entries in all, threads: fewer pairs than threads, as many,
+    // many more; a slice that is full, one that is not, one that is empty, and none at all.
     let cases = [
         (0, 4, 8, 1, 1),
         (0, 6, 12, 40, 5),
@@ -170,7 +174,7 @@ where
                         let point: G = points[(entry & !SIGN_BIT) as usize].into();
                         (entry, if entry & SIGN_BIT == 0 { point } else { -point })
                     }
-                    3..=4 => (base as u32 | SIGN_BIT, -points[base].into_group()),
+                    3..=4 => (base as u32 | SIGN_BIT, -G::from(points[base])),
                     _ => (base as u32, points[base].into()),
                 };
                 (words[index], *item) = (entry, point);
@@ -245,7 +249,9 @@ fn multiples_of_bases<G: MsmGroup>() {
             let factor = Fr::from(2).pow([u64::from(bits)]);
             let expected: Vec<G> = points.iter().map(|point| *point * factor).collect();
             let what = format!("{n} points, {bits} bits, {} on {}", G::KIND.word(), device.info().id);
-            for (index, (found, expected)) in doubled.to_vec().expect("sums").iter().zip(&expected).enumerate() {
+            for (index, (found, expected)) in
+                doubled.to_vec().expect("sums").iter().zip(&expected).enumerate()
+            {
                 assert_eq!(G::from_xyzz(found), *expected, "{what}: point {index}");
             }
             let affine = DeviceBuf::from_slice(&device, "affine", &vec![G::Affine::generator(); n]);
@@ -268,7 +274,8 @@ fn g2_multiples_of_bases_are_arkworks_multiples() {
     multiples_of_bases::<G2Projective>();
 }
 
-/// More digits than a tile has: dense, where a tile of the second step has one partition or two, and sparse, where it has many.
+/// More digits than a tile has: dense, where a tile of the second step has one partition or two, and sparse, where it has
+/// many.
 #[test]
 fn digits_of_several_tiles_are_sorted() {
     let rng = &mut random_numbers(test_seed(), "tiles");
@@ -289,7 +296,12 @@ fn digits_of_several_tiles_are_sorted() {
                     _ => 0,
                 })
                 .collect();
-            digits[windows as usize * n..].iter_mut().for_each(|mark| *mark = u32::from(*mark % 5 == 1));
+            // One scalar in five is one, and so has no digits.
+            for i in 0..n {
+                let is_one = rng.next_u32().is_multiple_of(5);
+                (0..windows as usize).filter(|_| is_one).for_each(|row| digits[row * n + i] = 0);
+                digits[windows as usize * n + i] = is_one.into();
+            }
             let buffer = DeviceBuf::from_slice(&device, "digits", &digits).expect("digits");
             let plain =
                 Way { n, windows, sets, buckets, stride: n as u32 + 3, rounds: 2, partition_bits: None };

@@ -29,8 +29,8 @@ fn no_mutant_survives_and_nothing_else_is_accused() {
 #[test]
 fn every_check_is_needed() {
     for (deletion, ablated) in Deletion::all().into_iter().zip(ablate(observations())) {
-        // What goes wrong in the order of issue goes wrong in some other order too; and what does in the latest may do in one
-        // that is drawn, so that it can be missed without it and need not be.
+        // What goes wrong in the order of issue goes wrong in some other order too; and what does in the latest may do in
+        // one that is drawn, so that it can be missed without it and need not be.
         let is_needed = match deletion {
             Deletion::Orders(Adversary::Earliest) => false,
             Deletion::Orders(Adversary::Latest) => continue,
@@ -46,7 +46,8 @@ fn the_latest_order_shows_what_the_order_of_issue_hides() {
         let runs = || observation.sights.iter().flat_map(|sight| &sight.runs);
         runs().any(|run| run.adversary == adversary && run.outcome != Outcome::Right)
     };
-    let only_latest = |seen: &&Observation| shows(seen, Adversary::Latest) && !shows(seen, Adversary::Earliest);
+    let only_latest =
+        |seen: &&Observation| shows(seen, Adversary::Latest) && !shows(seen, Adversary::Earliest);
     assert!(observations().iter().filter(only_latest).count() >= 5);
 }
 

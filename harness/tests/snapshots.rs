@@ -14,7 +14,8 @@ use harness::circuits::{CircuitName, Problem, constraints};
 use harness::oracle::random_numbers;
 use harness::prove::{blinding, proof_by_arkworks};
 use msm_gpu::{
-    Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm, Strategy,
+    BaseSet, Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
+    Strategy, Table,
 };
 use ntt_gpu::{Direction, NttConfig, NttPlan, OrderKind, Shift, Transform};
 use serde_json::json;
@@ -74,6 +75,39 @@ fn other_schedules(snapshots: &mut Snapshots) {
     let what = "a product in G2: canonical scalars";
     let snapshot = Snapshot::new(what, table(&msm_gpu::schedule::build(&plan)));
     snapshots.insert("msm-g2-canonical-batches-2".into(), snapshot);
+
+    let rounds = MsmConfig { pair_rounds: Some(2), partitioned: Some(true), ..MsmConfig::batches(2) };
+    let columns = Table { window_bits: 6, columns: 3 };
+    let on_device = MsmConfig { strategy: Strategy::OnDevice, ..MsmConfig::batches(3) };
+    for (name, what, bases, config) in [
+        (
+            "msm-rounds-table-batches-2",
+            "two rounds of pairs, partitions, a table of three columns",
+            BaseSet { table: Some(columns), ..27.into() },
+            rounds,
+        ),
+        (
+            "msm-streamed-deferred-2-batches-3",
+            "bases from the host",
+            BaseSet::streamed(27),
+            MsmConfig::batches(3),
+        ),
+        (
+            "msm-streamed-on-device-batches-3",
+            "bases from the host, buckets that stay",
+            BaseSet::streamed(27),
+            on_device,
+        ),
+    ] {
+        let form = ScalarForm::Montgomery;
+        let plan = MsmPlan::new(GroupKind::G1, form, bases, &config, &SMALL).expect("a plan");
+        let what = format!("a product in G1: {what}");
+        snapshots.insert(name.into(), Snapshot::new(what, table(&msm_gpu::schedule::build(&plan))));
+    }
+    let resident = MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, 27, &MsmConfig::batches(2), &SMALL);
+    let schedule = msm_gpu::schedule::build_resident(&resident.expect("a plan"));
+    let snapshot = Snapshot::new("a product in G1: scalars on the device", table(&schedule));
+    snapshots.insert("msm-resident-batches-2".into(), snapshot);
 
     let plan = NttPlan::new(22, 1, &NttConfig::default()).expect("a plan");
     let coset = Transform::coset(Direction::Forward, OrderKind::BitReversed, Shift::generator());

@@ -170,8 +170,8 @@ pub(super) fn r1cs(data: &[u8]) -> bool {
     true
 }
 
-/// A proof, a verifying key or public inputs as snarkjs' JSON. What is read is canonical, so it is written as it was, but for
-/// the curve's name, of which readers know several spellings.
+/// A proof, a verifying key or public inputs as snarkjs' JSON. What is read is canonical, so it is written as it was, but
+/// for the curve's name, of which readers know several spellings.
 pub(super) fn snarkjs_json(data: &[u8]) -> bool {
     let proof = serde_json::from_slice::<ProofJson>(data).ok();
     let proof = proof.and_then(|json| json.proof().ok().map(|proof| (json, proof)));

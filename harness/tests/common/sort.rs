@@ -1,5 +1,5 @@
-//! The sort of digits, kernel by kernel, in every way that a plan can ask for: straight to the buckets or by way of partitions,
-//! with a set of buckets for each window or fewer, and with runs that begin at multiples of a power of two.
+//! The sort of digits, kernel by kernel, in every way that a plan can ask for: straight to the buckets or by way of
+//! partitions, with a set of buckets for each window or fewer, and with runs that begin at multiples of a power of two.
 
 use super::{BLOCK, OneKernel};
 use gpu_core::{Device, DeviceBuf};

@@ -118,8 +118,8 @@ impl Path {
     /// Everything by cost, no table.
     pub const AUTO: Self = Self { pair_rounds: None, partitioned: None, table: TableKind::None };
 
-    /// One of the paths, by turns. Tables of many points and partitions of many rows take the simulated device long, so they are
-    /// for few points there.
+    /// One of the paths, by turns. Tables of many points and partitions of many rows take the simulated device long, so
+    /// they are for few points there.
     pub fn turn(device: &Device, n: usize, turn: usize) -> Self {
         let is_small = n <= sized(device, 1 << 14, 48);
         let rounds = |pair_rounds| Self { pair_rounds: Some(pair_rounds), ..Self::AUTO };
