@@ -1,5 +1,7 @@
 //! Rounds of pairs and tables of multiples change no product, whatever the points are.
 
+mod common;
+
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use ark_ff::UniformRand;
 use ark_std::rand::{Rng, SeedableRng};
@@ -37,7 +39,7 @@ fn scalars(rng: &mut ChaCha20Rng, n: usize) -> Vec<Fr> {
 fn agrees<G: MsmGroup>(n: usize, rng: &mut ChaCha20Rng) {
     let (points, scalars) = (crowded::<G>(rng, n), scalars(rng, n));
     let expected = G::msm(&points, &scalars).unwrap();
-    for device in Device::all(SimOptions::default()) {
+    for device in common::devices(SimOptions::default()) {
         let bases = Bases::<G>::trusted(&device, &points).unwrap();
         let tables = [(5, 52), (7, 3), (4, 33), (14, 2)];
         let with_table = |(window_bits, columns)| bases.with_table(Table { window_bits, columns }).unwrap();

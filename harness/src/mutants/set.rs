@@ -551,6 +551,12 @@ pub const MUTANTS: &[Mutant] = &[
         Expected::Wrong,
         |edit| edit.drop_all(What::Fill, "clear_buckets"),
     ),
+    ordered(
+        "spans-not-cleared",
+        "runs that span threads are counted on top of what memory holds",
+        Expected::Wrong,
+        |edit| edit.drop_all(What::Fill, "clear_spans"),
+    ),
     // Partitions, and rounds of pairs: one stream, so that what goes wrong is in order.
     on(
         Path::Rounds,

@@ -1,0 +1,14 @@
+//! Devices for tests of products.
+
+use gpu_core::{Device, sim::SimOptions};
+
+/// A simulated device and every CUDA device. Says so where there is none of those, and fails there if `REQUIRE_GPU` is 1.
+pub fn devices(options: SimOptions) -> Vec<Device> {
+    let devices = Device::all(options);
+    if devices.len() == 1 {
+        let required = std::env::var("REQUIRE_GPU").is_ok_and(|value| value == "1");
+        assert!(!required, "REQUIRE_GPU is 1, and there is no CUDA device");
+        println!("skipped: no CUDA device");
+    }
+    devices
+}
