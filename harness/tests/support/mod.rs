@@ -118,20 +118,19 @@ impl Path {
     /// Everything by cost, no table.
     pub const AUTO: Self = Self { pair_rounds: None, partitioned: None, table: TableKind::None };
 
-    /// One of the paths, by turns. Tables of many points and partitions of many rows take the simulated device long, so
-    /// they are for few points there.
+    /// One of the paths, by turns. Most are what a plan takes by itself: rounds that do not pay take the simulated device
+    /// long, and so do tables of many points and partitions of many rows, which are for few points there.
     pub fn turn(device: &Device, n: usize, turn: usize) -> Self {
         let is_small = n <= sized(device, 1 << 14, 48);
         let rounds = |pair_rounds| Self { pair_rounds: Some(pair_rounds), ..Self::AUTO };
-        let path = match turn % 9 {
-            0 | 5 => Self::AUTO,
-            1 => rounds(0),
-            2 => rounds(1),
-            3 => Self { table: TableKind::Full, ..rounds(2) },
-            4 => rounds(3),
-            6 => Self { table: TableKind::Partial, ..Self::AUTO },
-            7 => Self { partitioned: Some(true), ..rounds(2) },
-            _ => Self { partitioned: Some(true), table: TableKind::Partial, ..rounds(1) },
+        let path = match turn % 16 {
+            1 => rounds(1),
+            4 => Self { table: TableKind::Full, ..rounds(2) },
+            7 => rounds(3),
+            9 => Self { table: TableKind::Partial, ..rounds(0) },
+            11 => Self { partitioned: Some(true), ..rounds(2) },
+            14 => Self { partitioned: Some(true), table: TableKind::Partial, ..rounds(1) },
+            _ => Self::AUTO,
         };
         match is_small {
             true => path,
