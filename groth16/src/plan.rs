@@ -71,8 +71,8 @@ pub struct ProveConfig {
     pub upload: Upload,
     /// How each product is cut into batches. A product with fewer points than batches has one batch a point.
     pub msm: MsmConfig,
-    /// Device memory for multiples of the key's bases, all queries together, taken when the prover is made: proofs have fewer
-    /// additions then. 0 for none; more than pays is not taken.
+    /// Device memory for multiples of the key's bases, all queries together, taken when the prover is made: proofs have
+    /// fewer additions then. 0 for none; more than pays is not taken.
     pub table_bytes: u64,
     /// Whether each proof is verified before it is handed out.
     pub verify: bool,
