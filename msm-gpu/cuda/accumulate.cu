@@ -38,8 +38,12 @@ DEV void accumulate(Xyzz* buckets, Xyzz* heads, Xyzz* tails, u32* spans, const I
     if (i == run_end) {
       sum.store(from_before ? &heads[t] : &buckets[bucket]);
       from_before = false;
-      do run_end = offsets[++bucket + 1] >> rounds;
-      while (run_end == i);
+      run_end = offsets[++bucket + 1] >> rounds;
+      if (run_end == i) {
+        // Empty: searched for and not walked to, since with few different digits the next one is 10000 buckets away.
+        bucket = bucket_at(offsets, total, i << rounds);
+        run_end = offsets[bucket + 1] >> rounds;
+      }
       sum = keep ? Sum::load(&buckets[bucket]) : Sum::identity();
     }
     items.add_to(sum, i);

@@ -835,6 +835,10 @@ impl Builder<'_> {
         let grid = [threads.div_ceil(u64::from(POINT_THREADS)), 1];
         self.launch(self.kernel("msm_merge_partials"), batch, grid, POINT_THREADS, args, work);
 
+        let grid = [u64::from(MERGE_HOT_BLOCKS), 1];
+        let args = vec![Arg::Write(heads), Arg::Read(hot), Arg::Read(offsets), per_thread];
+        let kernel = self.kernel("msm_merge_segments");
+        self.launch(kernel, batch, grid, MERGE_HOT_THREADS, args, hot_work(plan, len));
         let args = vec![
             Arg::Write(buckets),
             Arg::Read(hot),
@@ -843,8 +847,7 @@ impl Builder<'_> {
             Arg::Read(offsets),
             per_thread,
         ];
-        let grid = [u64::from(MERGE_HOT_BLOCKS), 1];
-        self.launch(self.kernel("msm_merge_hot"), batch, grid, MERGE_HOT_THREADS, args, hot_work(plan, len));
+        self.launch(self.kernel("msm_merge_hot"), batch, grid, MERGE_HOT_THREADS, args, Work::default());
     }
 
     /// The device-side edge: `rows` may still be on its way down for the batch before.
@@ -1067,9 +1070,6 @@ impl Collector {
 /// Work of the merge by blocks for uniform scalars: the last window has fewer bits than the others, so its
 /// few buckets can have runs over many threads.
 fn hot_work(plan: &MsmPlan, batch_len: u64) -> Work {
-    if plan.column_count > 1 {
-        return Work::default(); // the last window shares its buckets with others
-    }
     let last_bits = 255u32.saturating_sub(plan.window_bits * (plan.window_count - 1));
     let last_buckets = (1u64 << last_bits).min(u64::from(plan.bucket_count));
     let partials = batch_len / (last_buckets * (u64::from(plan.entries_per_thread) << plan.pair_rounds));

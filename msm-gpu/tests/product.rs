@@ -95,6 +95,35 @@ fn one_hot_bucket_is_merged_by_blocks() {
     }
 }
 
+/// More partial sums of one bucket than a block adds at a time, in one run and in three beside each other.
+#[test]
+fn hot_buckets_are_merged_segment_by_segment() {
+    let rng = &mut ChaCha20Rng::seed_from_u64(2);
+    let few: Vec<G1Projective> = (0..7).map(|_| G1Projective::rand(rng)).collect();
+    let n = 20_000;
+    let points: Vec<G1Affine> = (0..n).map(|i| few[i % 7].into()).collect();
+    let mut sums = [G1Projective::zero(); 3];
+    for i in 0..n {
+        sums[i * 3 / n] += few[i % 7];
+    }
+    for device in Device::all(SimOptions::default()) {
+        let bases = Bases::<G1Projective>::trusted(&device, &points).unwrap();
+        for (numbers, pair_rounds) in [([1, 1, 1], 0), ([1, 2, 3], 0), ([2, 3, 4], 1)] {
+            let scalars: Vec<Fr> = (0..n).map(|i| Fr::from(numbers[i * 3 / n])).collect();
+            let expected: G1Projective =
+                sums.iter().zip(numbers).map(|(sum, number)| *sum * Fr::from(number)).sum();
+            let config = MsmConfig {
+                window_bits: Some(8),
+                pair_rounds: Some(pair_rounds),
+                strategy: Strategy::Hard,
+                ..MsmConfig::default()
+            };
+            let mut msm = Msm::<G1Projective, Fr>::new(&bases, &config).unwrap();
+            assert_eq!(msm.run(&scalars).unwrap(), expected, "{} {numbers:?}", device.info().id);
+        }
+    }
+}
+
 #[test]
 fn raw_integers_are_reduced_on_request() {
     let raw = [BigInt::new([u64::MAX; 4]), Fr::MODULUS, BigInt::new([1, 0, 0, 0])];
