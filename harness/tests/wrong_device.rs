@@ -261,8 +261,14 @@ fn b118_a_kernel_that_takes_too_much_is_refused_by_name() {
             other => panic!("{kernel}: {other:?}"),
         }
     }
-    let kernels =
-        ["msm_accumulate_runs", "msm_merge_partials", "msm_merge_hot", "msm_sum_lines", "msm_sum_bits"];
+    let kernels = [
+        "msm_accumulate_runs",
+        "msm_merge_partials",
+        "msm_merge_segments",
+        "msm_merge_hot",
+        "msm_sum_lines",
+        "msm_sum_bits",
+    ];
     let in_group = |group: &str| kernels.map(|kernel| -> &'static str { format!("{kernel}_{group}").leak() });
     let of_g1 = in_group("g1").map(|kernel| (kernel, refusal::<G1Projective>(kernel)));
     let of_g2 = in_group("g2").map(|kernel| (kernel, refusal::<G2Projective>(kernel)));

@@ -250,7 +250,25 @@ enum SortSource {
     },
 }
 
-/// Work that is bound by memory.
+/// What a pair costs in the two passes over it. Coordinates that are anywhere come in larger pieces than they are asked for,
+/// and the products of a pair wait for each other: 5M + 1S take a fifth longer than they do beside independent ones.
+struct PairCost {
+    forward_bytes: u64,
+    backward_muls: f64,
+    backward_bytes: u64,
+}
+
+impl PairCost {
+    fn of_entries(affine: u64) -> Self {
+        Self { forward_bytes: 8 + 4 * affine, backward_muls: 6.2, backward_bytes: 8 + 5 * affine }
+    }
+
+    fn of_points(affine: u64) -> Self {
+        Self { forward_bytes: 5 * affine / 2, backward_muls: 5.8, backward_bytes: 7 * affine / 2 }
+    }
+}
+
+/// Work that is bound by memory: bytes as if they were read and written in a row, so more than there are where they are not.
 fn moved(bytes: u64) -> Work {
     Work { bytes: bytes as f64, ..Work::default() }
 }
@@ -518,7 +536,7 @@ impl Builder<'_> {
         args.push(bits);
         let grid = [tiles.min(COUNT_BLOCKS), work.rows];
         let bytes = len * work.rows;
-        self.launch("msm_count_partitions".into(), batch, grid, TILE_THREADS, args, moved(4 * bytes));
+        self.launch("msm_count_partitions".into(), batch, grid, TILE_THREADS, args, moved(9 * bytes));
         let count = plan.partition_count();
         let args = vec![Arg::Write(ends), Arg::U32(count as u32)];
         self.launch("msm_scan_sums".into(), batch, [1, 1], THREADS, args, moved(count * 8));
@@ -531,7 +549,7 @@ impl Builder<'_> {
             [tiles, work.rows],
             TILE_THREADS,
             args,
-            moved(20 * bytes),
+            moved(60 * bytes),
         );
         SortSource::Partitions { keys, items, ends, tiles: digit_count.div_ceil(TILE) }
     }
@@ -557,7 +575,7 @@ impl Builder<'_> {
                     [tiles, 1],
                     TILE_THREADS,
                     args,
-                    moved(keys.bytes),
+                    moved(9 * keys.bytes / 4),
                 );
             }
         }
@@ -604,7 +622,7 @@ impl Builder<'_> {
             SortSource::Partitions { keys, items, ends, tiles } => {
                 args.extend([keys, items, ends].map(Arg::Read));
                 args.extend([plan.partition_count() as u32, plan.partition_bits].map(Arg::U32));
-                let work = moved(3 * keys.bytes);
+                let work = moved(13 * keys.bytes);
                 self.launch("msm_scatter_keys".into(), batch, [tiles, 1], TILE_THREADS, args, work);
             }
         }
@@ -671,87 +689,73 @@ impl Builder<'_> {
     /// Entries to fewer points, by rounds of affine additions of neighbours, slice after slice. `None` without rounds.
     fn pair(&mut self, batch: u32) -> Option<Region> {
         let (plan, rounds) = (self.plan, self.plan.pair_rounds);
-        let buffers = self.part.buffers.pairs.as_ref()?;
-        let affine = plan.group.affine_bytes();
+        let points = self.part.buffers.pairs.as_ref()?.points;
         let entries_max = plan.entries_of(self.batch_len(batch));
-        let all = self.first(buffers.points, (entries_max >> rounds) * affine);
-        let offsets = self.whole(self.part.buffers.offsets);
-        let total = Arg::U32(plan.bucket_total() as u32);
-        let bases = self.bases(batch);
         let mut begin = 0;
         while begin < entries_max {
             let len = plan.slice_entries().min(entries_max - begin);
-            let entries = Region { buffer: self.part.buffers.entries, offset: 4 * begin, bytes: 4 * len };
             for round in 0..rounds {
-                let (first, count) = (begin >> (round + 1), len >> (round + 1));
-                let (threads, invert_threads) = plan.round_threads(count);
-                let prefixes = self.first(buffers.prefixes, count * affine / 2);
-                let totals = self.first(buffers.totals, threads * affine / 2);
-                let sums = match round + 1 == rounds {
-                    true => Region { offset: all.offset + first * affine, bytes: count * affine, ..all },
-                    false => self.first(buffers.levels[round as usize], count * affine),
-                };
-                let (name, items, round_arg) = match round {
-                    0 => ("entries", vec![Arg::Read(bases), Arg::Read(entries)], None),
-                    _ => {
-                        let points = self.first(buffers.levels[round as usize - 1], 2 * count * affine);
-                        ("points", vec![Arg::Read(points)], Some(Arg::U32(round)))
-                    }
-                };
-                let args = |outputs: Vec<Arg>| -> Vec<Arg> {
-                    let tail = [first, count, threads].map(|number| Arg::U32(number as u32));
-                    let head = outputs.into_iter().chain(items.iter().copied());
-                    head.chain([Arg::Read(offsets), total]).chain(round_arg).chain(tail).collect()
-                };
-                let muls = |each: f64| count as f64 * each * plan.group.coord_muls();
-                let chain = |each: f64| count.div_ceil(threads) as f64 * each * plan.group.coord_muls();
-                let blocks = |threads: u64, block: u32| [threads.div_ceil(u64::from(block)), 1];
-                let work = Work {
-                    fp_muls: muls(1.0),
-                    bytes: (count * (8 + 3 * affine / 2)) as f64,
-                    chain_muls: chain(1.0),
-                };
-                let forward = self.kernel(&format!("msm_pair_{name}_forward"));
-                let outputs = vec![Arg::Write(prefixes), Arg::Write(totals)];
-                self.launch(
-                    forward,
-                    batch,
-                    blocks(threads, POINT_THREADS),
-                    POINT_THREADS,
-                    args(outputs),
-                    work,
-                );
-                let work = Work {
-                    fp_muls: threads as f64 * 3.0 * plan.group.coord_muls(),
-                    bytes: (threads * affine) as f64,
-                    chain_muls: threads.div_ceil(invert_threads) as f64 * 3.0 * plan.group.coord_muls()
-                        + INVERSION_MULS,
-                };
-                let invert =
-                    vec![Arg::Write(totals), Arg::U32(threads as u32), Arg::U32(invert_threads as u32)];
-                let name_invert = self.kernel("msm_invert_totals");
-                self.launch(
-                    name_invert,
-                    batch,
-                    blocks(invert_threads, INVERT_BLOCK),
-                    INVERT_BLOCK,
-                    invert,
-                    work,
-                );
-                let work = Work {
-                    fp_muls: muls(5.0),
-                    bytes: (count * (8 + 7 * affine / 2)) as f64,
-                    chain_muls: chain(5.0),
-                };
-                let backward = self.kernel(&format!("msm_pair_{name}_backward"));
-                let outputs = vec![Arg::Write(sums), Arg::Read(prefixes), Arg::Read(totals)];
-                let mut args = args(outputs);
-                args.push(Arg::U32((round + 1 == rounds).into()));
-                self.launch(backward, batch, blocks(threads, POINT_THREADS), POINT_THREADS, args, work);
+                self.pair_round(batch, begin, len, round);
             }
             begin += len;
         }
-        Some(all)
+        Some(self.first(points, (entries_max >> rounds) * plan.group.affine_bytes()))
+    }
+
+    /// One round over the slice of `len` entries from `begin` on: products of denominators, their inverses, sums.
+    fn pair_round(&mut self, batch: u32, begin: u64, len: u64, round: u32) {
+        let plan = self.plan;
+        let buffers = self.part.buffers.pairs.as_ref().expect("the plan has rounds");
+        let affine = plan.group.affine_bytes();
+        let (first, count) = (begin >> (round + 1), len >> (round + 1));
+        let (threads, invert_threads) = plan.round_threads(count);
+        let is_last = round + 1 == plan.pair_rounds;
+        let prefixes = self.first(buffers.prefixes, count * affine / 2);
+        let totals = self.first(buffers.totals, threads * affine / 2);
+        let sums = match is_last {
+            true => Region { buffer: buffers.points, offset: first * affine, bytes: count * affine },
+            false => self.first(buffers.levels[round as usize], count * affine),
+        };
+        let (name, cost, items, number) = match round {
+            0 => {
+                let entries = Region { buffer: self.part.buffers.entries, offset: 4 * begin, bytes: 4 * len };
+                let items = vec![Arg::Read(self.bases(batch)), Arg::Read(entries)];
+                ("entries", PairCost::of_entries(affine), items, None)
+            }
+            _ => {
+                let points = self.first(buffers.levels[round as usize - 1], 2 * count * affine);
+                ("points", PairCost::of_points(affine), vec![Arg::Read(points)], Some(Arg::U32(round)))
+            }
+        };
+        let tail = [Arg::Read(self.whole(self.part.buffers.offsets)), Arg::U32(plan.bucket_total() as u32)];
+        let counts = [first, count, threads].map(|number| Arg::U32(number as u32));
+        let args = |outputs: &[Arg]| -> Vec<Arg> {
+            outputs.iter().chain(&items).chain(&tail).chain(&number).chain(&counts).copied().collect()
+        };
+        let work = |pairs: u64, muls: f64, bytes: u64, chain_muls: f64| Work {
+            fp_muls: pairs as f64 * muls * plan.group.coord_muls(),
+            bytes: (pairs * bytes) as f64,
+            chain_muls: chain_muls * plan.group.coord_muls(),
+        };
+        let per_thread = count.div_ceil(threads) as f64;
+        let grid = |threads: u64, block: u32| [threads.div_ceil(u64::from(block)), 1];
+
+        let forward = args(&[Arg::Write(prefixes), Arg::Write(totals)]);
+        let kernel = self.kernel(&format!("msm_pair_{name}_forward"));
+        let cost_forward = work(count, 1.0, cost.forward_bytes, per_thread);
+        self.launch(kernel, batch, grid(threads, POINT_THREADS), POINT_THREADS, forward, cost_forward);
+
+        let invert = vec![Arg::Write(totals), Arg::U32(threads as u32), Arg::U32(invert_threads as u32)];
+        let chain = 3.0 * threads.div_ceil(invert_threads) as f64 + INVERSION_MULS;
+        let cost_invert = work(threads, 3.0, affine, chain);
+        let kernel = self.kernel("msm_invert_totals");
+        self.launch(kernel, batch, grid(invert_threads, INVERT_BLOCK), INVERT_BLOCK, invert, cost_invert);
+
+        let mut backward = args(&[Arg::Write(sums), Arg::Read(prefixes), Arg::Read(totals)]);
+        backward.push(Arg::U32(is_last.into()));
+        let kernel = self.kernel(&format!("msm_pair_{name}_backward"));
+        let cost_backward = work(count, cost.backward_muls, cost.backward_bytes, 5.0 * per_thread);
+        self.launch(kernel, batch, grid(threads, POINT_THREADS), POINT_THREADS, backward, cost_backward);
     }
 
     /// Entries, or the points that rounds of pairs left of them, to buckets and partial sums.
