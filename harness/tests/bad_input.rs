@@ -129,7 +129,7 @@ fn impossible_plans_say_what_is_possible() {
             let error = refused(MsmConfig { strategy, ..MsmConfig::default() });
             assert_eq!(error, PlanError::TooFewBuffers { buffers });
         }
-        for window_bits in [0, 1, 21, u32::MAX] {
+        for window_bits in [0, 1, 25, u32::MAX] {
             let error = refused(MsmConfig { window_bits: Some(window_bits), ..MsmConfig::default() });
             assert_eq!(error, PlanError::WindowBits { window_bits });
         }
