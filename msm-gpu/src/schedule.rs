@@ -251,7 +251,7 @@ enum SortSource {
 }
 
 /// What a pair costs in the two passes over it. Coordinates that are anywhere come in larger pieces than they are asked for,
-/// and the products of a pair wait for each other: 5M + 1S take a fifth longer than they do beside independent ones.
+/// and the products that use them wait a little for them.
 struct PairCost {
     forward_bytes: u64,
     backward_muls: f64,
@@ -260,11 +260,11 @@ struct PairCost {
 
 impl PairCost {
     fn of_entries(affine: u64) -> Self {
-        Self { forward_bytes: 8 + 4 * affine, backward_muls: 6.2, backward_bytes: 8 + 5 * affine }
+        Self { forward_bytes: 8 + 7 * affine / 2, backward_muls: 5.4, backward_bytes: 8 + 5 * affine }
     }
 
     fn of_points(affine: u64) -> Self {
-        Self { forward_bytes: 5 * affine / 2, backward_muls: 5.8, backward_bytes: 7 * affine / 2 }
+        Self { forward_bytes: 5 * affine / 2, backward_muls: 5.0, backward_bytes: 7 * affine / 2 }
     }
 }
 
@@ -549,7 +549,7 @@ impl Builder<'_> {
             [tiles, work.rows],
             TILE_THREADS,
             args,
-            moved(60 * bytes),
+            moved(35 * bytes),
         );
         SortSource::Partitions { keys, items, ends, tiles: digit_count.div_ceil(TILE) }
     }

@@ -6,7 +6,7 @@
 
 use ark_bls12_381::{Bls12_381, Fq, Fq2, Fr, G1Affine, G1Projective, G2Affine, G2Projective};
 use ark_ec::AffineRepr;
-use ark_ff::{BigInt, PrimeField};
+use ark_ff::{AdditiveGroup, BigInt, Field, PrimeField};
 use ark_groth16::{Proof, VerifyingKey};
 use msm_gpu::MsmGroup;
 use serde::{Deserialize, Serialize};
@@ -208,7 +208,8 @@ fn fq2(field: &str, [c0, c1]: &[String; 2]) -> Result<Fq2, JsonError> {
 fn g1(field: &str, [x, y, z]: &G1Json) -> Result<G1Affine, JsonError> {
     let [x, y] = [fq(field, x)?, fq(field, y)?];
     match z.as_str() {
-        "0" => Ok(G1Affine::zero()),
+        // The identity has one spelling, that of snarkjs.
+        "0" if x == Fq::ZERO && y == Fq::ONE => Ok(G1Affine::zero()),
         "1" => member::<G1Projective>(field, G1Affine::new_unchecked(x, y)),
         _ => Err(not_affine(field)),
     }
@@ -217,7 +218,7 @@ fn g1(field: &str, [x, y, z]: &G1Json) -> Result<G1Affine, JsonError> {
 fn g2(field: &str, [x, y, z]: &G2Json) -> Result<G2Affine, JsonError> {
     let [x, y] = [fq2(field, x)?, fq2(field, y)?];
     match [z[0].as_str(), z[1].as_str()] {
-        ["0", "0"] => Ok(G2Affine::zero()),
+        ["0", "0"] if x == Fq2::ZERO && y == Fq2::ONE => Ok(G2Affine::zero()),
         ["1", "0"] => member::<G2Projective>(field, G2Affine::new_unchecked(x, y)),
         _ => Err(not_affine(field)),
     }
