@@ -179,7 +179,8 @@ mod tests {
     use msm_gpu::{DeviceLimits, GroupKind, MsmConfig, MsmPlan, ScalarForm, Strategy};
 
     fn traced(strategy: Strategy) -> (Schedule, Vec<Span>, Vec<Lane>) {
-        let limits = DeviceLimits { free_bytes: 1 << 36, resident_threads: 132 * 2048 };
+        let limits =
+            DeviceLimits { free_bytes: 1 << 36, resident_threads: 132 * 2048, costs: msm_gpu::Costs::SM_90 };
         let config = MsmConfig { strategy, ..MsmConfig::batches(4) };
         let plan = MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, 1 << 18, &config, &limits);
         let schedule = msm_gpu::schedule::build(&plan.expect("a plan"));

@@ -163,13 +163,18 @@ impl Case {
 
     /// The plan that is simulated.
     pub fn simulated_plan(self) -> MsmPlan {
-        let limits = DeviceLimits { free_bytes: 1 << 30, resident_threads: 1 << 13 };
+        let limits =
+            DeviceLimits { free_bytes: 1 << 30, resident_threads: 1 << 13, costs: msm_gpu::Costs::SM_90 };
         self.plan(self.strategy, SIMULATED_POINTS as u64, Some(SIMULATED_WINDOW_BITS), &limits)
     }
 
     /// The plan that is estimated, under a strategy.
     fn estimated_plan(self, strategy: Strategy) -> MsmPlan {
-        let limits = DeviceLimits { free_bytes: 100 << 30, resident_threads: 132 * 2048 };
+        let limits = DeviceLimits {
+            free_bytes: 100 << 30,
+            resident_threads: 132 * 2048,
+            costs: msm_gpu::Costs::SM_90,
+        };
         self.plan(strategy, ESTIMATED_POINTS, None, &limits)
     }
 }

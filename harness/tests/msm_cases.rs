@@ -552,7 +552,11 @@ fn b33_digits_across_the_edges_of_limbs() {
 
 #[test]
 fn b30_windows_and_batches_cover_exactly() {
-    let limits = msm_gpu::DeviceLimits { free_bytes: u64::MAX, resident_threads: 1 << 18 };
+    let limits = msm_gpu::DeviceLimits {
+        free_bytes: u64::MAX,
+        resident_threads: 1 << 18,
+        costs: msm_gpu::Costs::SM_90,
+    };
     for window_bits in 2..=20 {
         for batches in 1..=8 {
             for base_count in [8, 9, 1000, (1 << 20) + 7] {

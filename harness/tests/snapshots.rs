@@ -28,9 +28,11 @@ const FOLDERS: [&str; 5] = ["plans", "proofs", "resources", "sapling", "schedule
 const SEED: u64 = 1;
 
 /// A small device: enough for tables that can be read.
-const SMALL: DeviceLimits = DeviceLimits { free_bytes: 1 << 30, resident_threads: 4096 };
+const SMALL: DeviceLimits =
+    DeviceLimits { free_bytes: 1 << 30, resident_threads: 4096, costs: msm_gpu::Costs::SM_90 };
 /// An H200.
-const H200: DeviceLimits = DeviceLimits { free_bytes: 139 << 30, resident_threads: 132 * 2048 };
+const H200: DeviceLimits =
+    DeviceLimits { free_bytes: 139 << 30, resident_threads: 132 * 2048, costs: msm_gpu::Costs::SM_90 };
 
 /// Sizes of a circuit.
 fn shape(name: CircuitName) -> Shape {

@@ -1,27 +1,73 @@
 //! What an MSM costs, in multiplications in Fp, and the cheapest way to do it: how wide the windows are, how many rounds of
 //! pairs run before the buckets are filled, and how many multiples of the bases are worth their memory.
 //!
-//! The constants are an H200's, which does 27.5 products a nanosecond; they were measured with `harness timeline --ops`.
-//! Other chips differ in the rate of everything more than in the ratios, and a choice that is not the best one is still
-//! right.
+//! What decides depends on the chip: rows of [`Costs`], one for each chip that was measured.
 
-use crate::plan::{Goal, GroupKind, RECODED_BITS, SCALAR_BITS, Table, WINDOW_BITS};
+use crate::plan::{DeviceLimits, Goal, GroupKind, RECODED_BITS, SCALAR_BITS, Table, WINDOW_BITS};
+use gpu_core::{DeviceInfo, DeviceKind};
 
 /// Rounds of pairs, at most: each halves what is left, and fills up runs to twice as many.
 pub(crate) const PAIR_ROUNDS_MAX: u32 = 3;
-/// Multiplications in the coordinates' field of the addition of a pair: 5M + 1S, and what memory adds to it, more where the
-/// operands are anywhere.
-const FIRST_PAIR_MULS: f64 = 8.7;
-const NEXT_PAIR_MULS: f64 = 7.5;
-/// What a round costs whatever its size: its launches, and the latency of an inversion.
-const ROUND_MULS: f64 = 2.0e6;
-/// What the sort of one digit costs.
-const SORT_MULS: f64 = 1.0;
-/// What the device could have done while a lone thread does one multiplication.
-const LONE_MUL: f64 = 2.0e4;
+/// What the parts of a product cost on a chip, in multiplications in Fp; measured with `harness timeline --ops`.
+#[derive(Debug)]
+pub struct Costs {
+    /// The chip, as NVRTC calls it.
+    pub chip: &'static str,
+    /// The addition of a pair in the first round, whose operands are anywhere in memory: 5M + 1S, and what memory adds.
+    /// Of multiplications in the coordinates' field, as the next.
+    pub first_pair_muls: f64,
+    /// The same in the rounds after it.
+    pub next_pair_muls: f64,
+    /// A round, whatever its size: its launches, and the latency of an inversion.
+    pub round_muls: f64,
+    /// The sort of one digit.
+    pub sort_muls: f64,
+    /// What the device could have done while a lone thread does one multiplication.
+    pub lone_mul: f64,
+    /// What the device could have done while the host folds one row.
+    pub fold_muls: f64,
+}
 
-/// What the device could have done while the host folds one row.
-const FOLD_MULS: f64 = 7.0e4;
+/// Rows are known by their chip.
+impl PartialEq for Costs {
+    fn eq(&self, other: &Self) -> bool {
+        self.chip == other.chip
+    }
+}
+
+impl Eq for Costs {}
+
+impl Costs {
+    /// An H200, which does 27.5 multiplications in Fp a nanosecond.
+    pub const SM_90: &'static Self = &Self {
+        chip: "sm_90",
+        first_pair_muls: 8.7,
+        next_pair_muls: 7.5,
+        round_muls: 2.0e6,
+        sort_muls: 1.0,
+        lone_mul: 2.0e4,
+        fold_muls: 7.0e4,
+    };
+
+    /// All chips that were measured. A new chip is a row here.
+    pub const MEASURED: &'static [&'static Self] = &[Self::SM_90];
+
+    /// The row of a device's chip. A chip without one gets the first row and a warning: with any row it is right, and may be
+    /// slower than it could be. The simulated device keeps the time of the first row's chip.
+    pub fn of(info: &DeviceInfo) -> &'static Self {
+        match Self::MEASURED.iter().find(|row| row.chip == info.arch) {
+            Some(row) => row,
+            None => {
+                let first = Self::MEASURED[0];
+                if info.kind == DeviceKind::Cuda {
+                    let (chip, instead) = (&info.arch, first.chip);
+                    tracing::warn!(%chip, instead, "no costs were measured on this chip: windows are chosen for another");
+                }
+                first
+            }
+        }
+    }
+}
 
 /// Products that run beside each other in a proof.
 const SIDE_BY_SIDE: f64 = 5.0;
@@ -36,6 +82,7 @@ pub(crate) struct Product {
     /// Columns of the bases' table.
     pub(crate) columns: u32,
     pub(crate) resident_threads: u64,
+    pub(crate) costs: &'static Costs,
     pub(crate) goal: Goal,
 }
 
@@ -55,7 +102,7 @@ pub(crate) fn entries_per_thread(entries: u64, resident_threads: u64) -> u64 {
 /// and what the device waits for, the chains of additions of one thread in merges and in the reduction.
 pub(crate) fn muls(product: &Product, choice: Choice) -> f64 {
     let Choice { window_bits, pair_rounds } = choice;
-    let (group, columns) = (product.group, product.columns);
+    let (group, columns, costs) = (product.group, product.columns, product.costs);
     let windows = RECODED_BITS.div_ceil(window_bits);
     let buckets = f64::from(windows.div_ceil(columns)) * f64::from(1u32 << (window_bits - 1));
     let filled_up = if pair_rounds > 0 { buckets * f64::from((1 << pair_rounds) - 1) / 2.0 } else { 0.0 };
@@ -63,7 +110,7 @@ pub(crate) fn muls(product: &Product, choice: Choice) -> f64 {
     let entries = digits + filled_up;
     let left = entries / f64::from(1u32 << pair_rounds);
     let first = if pair_rounds > 0 { entries / 2.0 } else { 0.0 };
-    let pairs = first * FIRST_PAIR_MULS + (entries - first - left) * NEXT_PAIR_MULS;
+    let pairs = first * costs.first_pair_muls + (entries - first - left) * costs.next_pair_muls;
     let per_thread = entries_per_thread(left as u64, product.resident_threads) as f64;
     let merged = left / buckets / per_thread;
     // The last window has fewer bits than the others: its few buckets can have so long runs that blocks merge them.
@@ -73,17 +120,17 @@ pub(crate) fn muls(product: &Product, choice: Choice) -> f64 {
     let hot = if last_merged > 8.0 * merged.max(1.0) { 12.0 + last_merged / 256.0 } else { 0.0 };
     // Rows and columns of buckets, summed by up to 32 threads each.
     let chain = 2.0 * merged.ceil() + hot + f64::from(1u32 << (window_bits / 2)) / 32.0 + 18.0;
-    let waits = chain * group.add_muls() * LONE_MUL;
-    let fold = f64::from(windows.div_ceil(columns) * window_bits) * FOLD_MULS * group.coord_muls();
+    let waits = chain * group.add_muls() * costs.lone_mul;
+    let fold = f64::from(windows.div_ceil(columns) * window_bits) * costs.fold_muls * group.coord_muls();
     let alone = match product.goal {
         Goal::Alone => waits + fold,
         Goal::BesideOthers => waits / SIDE_BY_SIDE,
     };
     let reduction = 2.0 * buckets * group.add_muls() + alone;
-    digits * SORT_MULS
+    digits * costs.sort_muls
         + pairs * group.coord_muls()
         + left * group.add_affine_muls()
-        + f64::from(pair_rounds) * ROUND_MULS
+        + f64::from(pair_rounds) * costs.round_muls
         + reduction / f64::from(product.batches_per_reduction.max(1))
 }
 
@@ -104,17 +151,20 @@ pub(crate) fn cheapest_table(
     count: u64,
     bytes: u64,
     window_bits: Option<u32>,
-    resident_threads: u64,
+    limits: &DeviceLimits,
 ) -> Option<Table> {
     let column_bytes = count.saturating_mul(group.affine_bytes()).max(1);
     let columns_max = (bytes / column_bytes).min(u64::from(RECODED_BITS)) as u32;
+    let (resident_threads, costs) = (limits.resident_threads, limits.costs);
+    let goal = Goal::Alone;
     let of = |columns| Product {
         group,
         batch_len: count,
         batches_per_reduction: 1,
         columns,
         resident_threads,
-        goal: Goal::Alone,
+        costs,
+        goal,
     };
     let mut best = (muls(&of(1), cheapest(&of(1), window_bits, None)), None);
     for window_bits in window_bits.map_or(WINDOW_BITS, |bits| bits..=bits) {

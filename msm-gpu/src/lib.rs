@@ -28,6 +28,7 @@ pub mod plan;
 pub mod schedule;
 mod table;
 
+pub use cost::Costs;
 pub use group::MsmGroup;
 pub use msm::{Bases, Msm, MsmError, Operands, Scalar, msm, reduced};
 pub use plan::{

@@ -1,7 +1,7 @@
 //! The plan: sizes, windows and bytes of an MSM, from a pure function. The run never asks the driver how much
 //! is left.
 
-use crate::cost::{self, Choice, PAIR_ROUNDS_MAX};
+use crate::cost::{self, Choice, Costs, PAIR_ROUNDS_MAX};
 use gpu_core::Device;
 use serde::Serialize;
 use std::ops::Range;
@@ -262,7 +262,7 @@ impl Table {
         limits: &DeviceLimits,
     ) -> Option<Self> {
         let window_bits = window_bits.map(|bits| bits.clamp(*WINDOW_BITS.start(), *WINDOW_BITS.end()));
-        cost::cheapest_table(group, count, bytes, window_bits, limits.resident_threads)
+        cost::cheapest_table(group, count, bytes, window_bits, limits)
     }
 
     /// Windows of a scalar.
@@ -398,6 +398,9 @@ pub struct DeviceLimits {
     pub free_bytes: u64,
     /// Threads that the device holds at once.
     pub resident_threads: u64,
+    /// What the parts of a product cost on its chip.
+    #[serde(skip)]
+    pub costs: &'static Costs,
 }
 
 impl DeviceLimits {
@@ -408,7 +411,7 @@ impl DeviceLimits {
     pub fn of(device: &Device) -> gpu_core::Result<Self> {
         let info = device.info();
         let resident_threads = u64::from(info.sm_count) * u64::from(info.sm_threads_max);
-        Ok(Self { free_bytes: device.free_bytes()?, resident_threads })
+        Ok(Self { free_bytes: device.free_bytes()?, resident_threads, costs: Costs::of(info) })
     }
 }
 
@@ -654,6 +657,7 @@ impl MsmPlan {
             group,
             batch_len,
             batches_per_reduction,
+            costs: limits.costs,
             goal: config.goal,
             columns: column_count,
             resident_threads: limits.resident_threads,

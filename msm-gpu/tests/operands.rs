@@ -71,7 +71,8 @@ fn g2_products_do_not_depend_on_where_operands_are() {
 
 #[test]
 fn schedules_wait_for_what_they_need_and_no_more() {
-    let limits = DeviceLimits { free_bytes: 1 << 40, resident_threads: 1 << 18 };
+    let limits =
+        DeviceLimits { free_bytes: 1 << 40, resident_threads: 1 << 18, costs: msm_gpu::Costs::SM_90 };
     for strategy in STRATEGIES {
         for batches in [1, 2, 3, 5, 8] {
             let config = MsmConfig { strategy, ..MsmConfig::batches(batches) };

@@ -6,11 +6,12 @@ use gpu_core::{Device, Schedule, Space};
 use msm_gpu::plan::BATCHES_MAX;
 use msm_gpu::schedule::{COLLECTOR, FOLD, STAGE, build};
 use msm_gpu::{
-    Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm, Strategy,
-    SyncPattern, Table,
+    Batches, Costs, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
+    Strategy, SyncPattern, Table,
 };
 
-const H200: DeviceLimits = DeviceLimits { free_bytes: 139 << 30, resident_threads: 132 * 2048 };
+const H200: DeviceLimits =
+    DeviceLimits { free_bytes: 139 << 30, resident_threads: 132 * 2048, costs: msm_gpu::Costs::SM_90 };
 
 fn plan(group: GroupKind, base_count: u64, config: &MsmConfig) -> Result<MsmPlan, PlanError> {
     MsmPlan::new(group, ScalarForm::Montgomery, base_count, config, &H200)
@@ -29,6 +30,20 @@ fn b96_limits_are_what_the_device_says() {
         plans.push(MsmPlan::new(GroupKind::G1, form, 1 << 16, &config, &limits).unwrap());
     }
     assert!(plans[0] != plans[2], "more threads, another plan: {plans:?}");
+}
+
+/// A chip that was measured has its row; another one gets a row too, and is told.
+#[test]
+fn every_chip_has_costs() {
+    for row in Costs::MEASURED {
+        assert_eq!(Costs::MEASURED.iter().filter(|other| other == &row).count(), 1, "{}", row.chip);
+    }
+    let mut info = Device::sim(SimOptions::default()).info().clone();
+    for chip in ["sm_90", "sm_75", "sm_120"] {
+        info.arch = chip.into();
+        let row = Costs::MEASURED.iter().find(|row| row.chip == chip).unwrap_or(&Costs::MEASURED[0]);
+        assert_eq!(&Costs::of(&info), row, "{chip}");
+    }
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), Failure> {
 fn group<G: MsmGroup>(session: &mut Session<'_>, log_n: u32, batches: u32) -> Result<(), Failure> {
     let word = G::KIND.word();
     // Limits of a device that holds any of these sizes: a plan asks no device.
-    let limits = DeviceLimits { free_bytes: 1 << 40, resident_threads: 132 * 2048 };
+    let limits =
+        DeviceLimits { free_bytes: 1 << 40, resident_threads: 132 * 2048, costs: msm_gpu::Costs::SM_90 };
     let config = MsmConfig::batches(batches);
     let make = || MsmPlan::new(G::KIND, ScalarForm::Montgomery, 1 << log_n, &config, &limits);
     let plan = make()?;

@@ -160,6 +160,7 @@ pub(crate) fn limits(profile: &Profile, resident_bytes: u64) -> DeviceLimits {
     DeviceLimits {
         free_bytes: profile.memory_bytes.saturating_sub(resident_bytes),
         resident_threads: u64::from(profile.sm_count) * SM_THREADS,
+        costs: msm_gpu::Costs::SM_90,
     }
 }
 

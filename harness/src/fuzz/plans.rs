@@ -60,7 +60,7 @@ fn msm_config(u: &mut Unstructured<'_>, batches: Batches) -> Result<MsmConfig> {
 
 fn limits(u: &mut Unstructured<'_>) -> Result<DeviceLimits> {
     let free_bytes = if u.ratio(3, 4)? { u64::MAX } else { number(u)? };
-    Ok(DeviceLimits { free_bytes, resident_threads: number(u)? })
+    Ok(DeviceLimits { free_bytes, resident_threads: number(u)?, costs: msm_gpu::Costs::SM_90 })
 }
 
 fn assert_clean(schedule: &Schedule) {

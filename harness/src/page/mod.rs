@@ -403,7 +403,8 @@ mod tests {
     }
 
     fn entry(strategy: Strategy) -> TimelineEntry {
-        let limits = DeviceLimits { free_bytes: 1 << 36, resident_threads: 132 * 2048 };
+        let limits =
+            DeviceLimits { free_bytes: 1 << 36, resident_threads: 132 * 2048, costs: msm_gpu::Costs::SM_90 };
         let config = MsmConfig { strategy, ..MsmConfig::batches(4) };
         let plan = MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, 1 << 20, &config, &limits);
         let schedule = msm_gpu::schedule::build(&plan.expect("a plan"));
