@@ -172,7 +172,7 @@ impl<G: MsmGroup> Bases<G> {
     pub fn with_table(&self, table: Table) -> Result<Self, MsmError> {
         let set = BaseSet { table: Some(table), ..self.set };
         set.check()?;
-        Ok(Self { points: table::build::<G>(self.device(), &self.points, &table)?, set })
+        Ok(Self { points: table::build::<G>(self.device(), &self.points, self.len(), &table)?, set })
     }
 
     /// Number of bases.

@@ -15,29 +15,31 @@ const THREADS: u32 = 128;
 const BASES: BufferId = BufferId(0);
 const TABLE: BufferId = BufferId(1);
 
-/// The columns of a table, one after another, the first one the bases themselves.
+/// The columns of a table, one after another, the first one the bases themselves: the first `count` points of a buffer, which
+/// may hold another table of theirs.
 pub(crate) fn build<G: MsmGroup>(
     device: &Device,
     bases: &DeviceBuf<G::Affine>,
+    count: usize,
     table: &Table,
 ) -> Result<DeviceBuf<G::Affine>, GpuError> {
-    let points = DeviceBuf::new(device, "table", bases.len() * table.columns as usize)?;
-    if bases.is_empty() {
+    let points = DeviceBuf::new(device, "table", count * table.columns as usize)?;
+    if count == 0 {
         return Ok(points);
     }
     device.load(&[G::TABLE_MODULE])?;
-    let schedule = Arc::new(CheckedSchedule::new(schedule::<G>(bases.len() as u64, table))?);
+    let schedule = Arc::new(CheckedSchedule::new(schedule::<G>(count as u64, bases.len() as u64, table))?);
     let bindings = Bindings::new().bind(BASES, bases).bind(TABLE, &points);
     Workspace::new(device, schedule)?.run(&bindings, &|_, _| Ok(()))?;
     Ok(points)
 }
 
 /// Doubles and normalizes slice after slice, column after column. Column 0 comes out of no doublings.
-fn schedule<G: MsmGroup>(count: u64, table: &Table) -> Schedule {
+fn schedule<G: MsmGroup>(count: u64, source_len: u64, table: &Table) -> Schedule {
     let (affine, xyzz) = (G::KIND.affine_bytes(), G::KIND.xyzz_bytes());
     let name = format!("table {} n={count} columns={}", G::KIND.word(), table.columns);
     let mut schedule = Schedule::new(name);
-    assert_eq!(schedule.buffer("bases", Space::Resident, count * affine), BASES);
+    assert_eq!(schedule.buffer("bases", Space::Resident, source_len * affine), BASES);
     let table_bytes = u64::from(table.columns) * count * affine;
     assert_eq!(schedule.buffer("table", Space::Resident, table_bytes), TABLE);
     let doubled = schedule.buffer("doubled", Space::Device, count.min(SLICE) * xyzz);

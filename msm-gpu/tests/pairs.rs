@@ -120,6 +120,23 @@ fn every_case_of_a_pair_is_reached() {
 }
 
 #[test]
+fn a_table_in_the_place_of_another_is_of_the_same_bases() {
+    let rng = &mut rng();
+    let (points, scalars) = (crowded::<G1Projective>(rng, 40), scalars(rng, 40));
+    let expected = <G1Projective as ark_ec::VariableBaseMSM>::msm(&points, &scalars).unwrap();
+    for device in common::devices(SimOptions::default()) {
+        let bases = Bases::<G1Projective>::trusted(&device, &points).unwrap();
+        let first = bases.with_table(Table { window_bits: 7, columns: 3 }).unwrap();
+        let second = first.with_table(Table { window_bits: 9, columns: 29 }).unwrap();
+        assert_eq!((second.len(), second.buffer().len()), (40, 29 * 40));
+        for bases in [first, second] {
+            let mut msm = Msm::<G1Projective, Fr>::new(&bases, &MsmConfig::default()).unwrap();
+            assert_eq!(msm.run(&scalars).unwrap(), expected, "{:?}", bases.set());
+        }
+    }
+}
+
+#[test]
 fn a_table_that_no_product_can_use_is_refused() {
     let device = Device::sim(SimOptions::default());
     let bases = Bases::<G1Projective>::trusted(&device, &[Default::default(); 4]).unwrap();
