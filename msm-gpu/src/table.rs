@@ -15,8 +15,8 @@ const THREADS: u32 = 128;
 const BASES: BufferId = BufferId(0);
 const TABLE: BufferId = BufferId(1);
 
-/// The columns of a table, one after another, the first one the bases themselves: the first `count` points of a buffer, which
-/// may hold another table of theirs.
+/// The columns of a table, one after another, the first one the bases themselves: the first `count` points of a buffer,
+/// which may hold another table of theirs.
 pub(crate) fn build<G: MsmGroup>(
     device: &Device,
     bases: &DeviceBuf<G::Affine>,
