@@ -479,22 +479,23 @@ fn zero_coordinates<G: MsmGroup>() {
     }
 }
 
-/// The scalars that the digits of a kernel stand for.
-fn recomposed(digits: &[u32], n: usize, window_bits: u32, window_count: u32) -> Vec<Fr> {
+/// The scalars that the digits of a kernel stand for, in windows of so many bits each.
+fn recomposed(digits: &[u32], n: usize, widths: &[u32]) -> Vec<Fr> {
     let digit = |word: u32| {
         let size = Fr::from(word & !(1 << 31));
         if word >> 31 == 1 { -size } else { size }
     };
     let of = |i: usize| {
-        let windows = (0..window_count as usize).rev();
-        let sum =
-            windows.fold(Fr::ZERO, |sum, k| sum * Fr::from(1_u64 << window_bits) + digit(digits[k * n + i]));
-        sum + digit(digits[window_count as usize * n + i])
+        let windows = widths.iter().enumerate().rev();
+        let sum = windows
+            .fold(Fr::ZERO, |sum, (k, width)| sum * Fr::from(1_u64 << width) + digit(digits[k * n + i]));
+        sum + digit(digits[widths.len() * n + i])
     };
     (0..n).map(of).collect()
 }
 
-/// Recodes scalars on each device in windows of every width, and holds the digits to their law.
+/// Recodes scalars on each device in windows of every width, equal ones and such as fit best, and holds the digits to their
+/// law.
 fn assert_recoding(scalars: impl Fn(u32) -> Vec<Fr>) {
     for device in devices() {
         device.load(&[&msm_gpu::modules::MSM_DIGITS]).expect("the module loads");
@@ -503,14 +504,23 @@ fn assert_recoding(scalars: impl Fn(u32) -> Vec<Fr>) {
             let plain: Vec<BigInt<4>> = scalars.iter().map(|scalar| scalar.into_bigint()).collect();
             let (n, window_count) = (scalars.len(), 256_u32.div_ceil(window_bits));
             let rows = window_count as usize + 1;
-            let digits = DeviceBuf::from_slice(&device, "digits", &vec![u32::MAX; rows * n]).expect("digits");
-            let input = DeviceBuf::from_slice(&device, "scalars", &plain).expect("scalars");
-            let launch = OneKernel::new(&device, "msm_recode_digits").write(&digits).read(&input);
-            launch.u32(n as u32).u32(window_bits).u32(window_count).run(n, 256).expect("a launch");
-            let digits = digits.to_vec().expect("digits");
-            let half = 1 << (window_bits - 1);
-            assert!(digits.iter().all(|digit| digit & !(1 << 31) <= half), "{window_bits} bits");
-            assert_eq!(recomposed(&digits, n, window_bits, window_count), scalars, "{window_bits} bits");
+            let narrow_max = (window_count * window_bits - 256).min(window_count - 1);
+            for wide in [window_count - narrow_max, window_count] {
+                let place = format!("{window_bits} bits, {wide} of {window_count} windows");
+                let digits =
+                    DeviceBuf::from_slice(&device, "digits", &vec![u32::MAX; rows * n]).expect("digits");
+                let input = DeviceBuf::from_slice(&device, "scalars", &plain).expect("scalars");
+                let launch = OneKernel::new(&device, "msm_recode_digits").write(&digits).read(&input);
+                let numbers = [n as u32, window_bits, window_count, wide];
+                numbers.into_iter().fold(launch, OneKernel::u32).run(n, 256).expect("a launch");
+                let digits = digits.to_vec().expect("digits");
+                let widths: Vec<u32> =
+                    (0..window_count).map(|k| window_bits - u32::from(k >= wide)).collect();
+                for (row, width) in digits.chunks_exact(n).zip(&widths) {
+                    assert!(row.iter().all(|digit| digit & !(1 << 31) <= 1 << (width - 1)), "{place}");
+                }
+                assert_eq!(recomposed(&digits, n, &widths), scalars, "{place}");
+            }
         }
     }
 }
@@ -563,8 +573,9 @@ fn b30_windows_and_batches_cover_exactly() {
                 let config = MsmConfig { window_bits: Some(window_bits), ..MsmConfig::batches(batches) };
                 let form = msm_gpu::ScalarForm::Montgomery;
                 let plan = MsmPlan::new(GroupKind::G1, form, base_count, &config, &limits).expect("a plan");
-                let bits = plan.window_count * window_bits;
-                assert!(bits >= 256 && bits - window_bits < 256, "{window_bits} bits: {}", plan.window_count);
+                let (last, end) =
+                    [plan.window_count - 1, plan.window_count].map(|k| plan.window_start(k)).into();
+                assert!(last < 256 && end >= 256, "{window_bits} bits: {last}, {end}");
                 let mut next = 0;
                 for batch in 0..batches {
                     let range = plan.batch(batch);

@@ -10,11 +10,12 @@ use ark_ec::short_weierstrass::{Affine, SWCurveConfig};
 use ark_ff::{AdditiveGroup, Field, UniformRand, Zero};
 use common::OneKernel;
 use common::sort::{SIGN_BIT, TILE, Way, assert_sorted};
-use gpu_core::{Device, DeviceBuf, Xyzz};
+use gpu_core::{Device, DeviceBuf, Xyzz, sim};
 use harness::oracle::{random_numbers, test_seed};
 use msm_gpu::MsmGroup;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::RngCore;
+use std::collections::BTreeMap;
 use support::devices;
 
 /// Threads of a block of the kernels of rounds, and of the inversion.
@@ -232,6 +233,94 @@ fn g1_rounds_of_pairs_are_arkworks_sums() {
 #[test]
 fn g2_rounds_of_pairs_are_arkworks_sums() {
     rounds_of_pairs::<G2Projective, g2::Config>();
+}
+
+/// A point over a random denominator.
+fn over_any_denominator<G, C>(point: &Affine<C>, rng: &mut ChaCha20Rng) -> Xyzz<G::Coord>
+where
+    C: SWCurveConfig<BaseField = G::Coord>,
+    G: MsmGroup<Affine = Affine<C>>,
+{
+    let [x, y] = coordinates(point);
+    let z = G::Coord::rand(rng);
+    let (zz, zzz) = (z.square(), z.square() * z);
+    match point.is_zero() {
+        true => Xyzz { x: z, y: z, zz: G::Coord::ZERO, zzz: G::Coord::ZERO },
+        false => Xyzz { x: x * zz, y: y * zzz, zz, zzz },
+    }
+}
+
+/// Buckets of which neighbours are often equal, opposite or empty, to lines and bits: the sum of their weighted rows is the
+/// sum of the weighted buckets, with one thread a line and with several.
+fn sums_of_buckets<G, C>()
+where
+    C: SWCurveConfig<BaseField = G::Coord>,
+    G: MsmGroup<Affine = Affine<C>>,
+{
+    let rng = &mut random_numbers(test_seed(), "sums of buckets");
+    // Bits of a window, sets, threads of a row.
+    let cases = [
+        (2, 3, 1),
+        (3, 2, 2),
+        (4, 2, 1),
+        (4, 1, 2),
+        (6, 3, 4),
+        (7, 2, 8),
+        (9, 1, 2),
+        (10, 1, 16),
+        (12, 1, 32),
+    ];
+    for device in devices() {
+        device.load(&G::MODULES).expect("the modules load");
+        for (bits, sets, group) in cases {
+            let (low, high) = ((bits - 1) / 2, bits - 1 - (bits - 1) / 2);
+            let in_set = 1_usize << (bits - 1);
+            let points = crowded::<G>(rng, None, sets * in_set + 1);
+            let buckets: Vec<_> =
+                points.iter().map(|point| over_any_denominator::<G, C>(point, rng)).collect();
+            let buckets = DeviceBuf::from_slice(&device, "buckets", &buckets).expect("buckets");
+            let poison = Xyzz { x: G::Coord::ONE, y: G::Coord::ONE, zz: G::Coord::ONE, zzz: G::Coord::ONE };
+            let buffer =
+                |len: usize| DeviceBuf::from_slice(&device, "sums", &vec![poison; len]).expect("sums");
+            let (lines, rows) = (buffer(sets * ((1 << low) + (1 << high))), buffer(sets * bits + 1));
+            let blocks = |lines: usize, threads: usize| (lines * threads).div_ceil(64);
+            let threads = 64 * (blocks(1 << high, group) + blocks(1 << low, group << (high - low)));
+            let launch = OneKernel::new(&device, &kernel::<G>("msm_sum_lines")).write(&lines).read(&buckets);
+            let launch = launch.u32(low as u32).u32(high as u32).u32(group as u32).rows(sets as u32);
+            launch.run(threads, 64).expect("msm_sum_lines");
+            let launch = OneKernel::new(&device, &kernel::<G>("msm_sum_bits")).write(&rows).read(&lines);
+            let launch = launch.read(&buckets).u32(sets as u32).u32(low as u32).u32(high as u32);
+            let block = ((1 << high) / 2).clamp(32, 128);
+            launch.rows(sets as u32 + 1).run(bits * block, block as u32).expect("msm_sum_bits");
+
+            let rows = rows.to_vec().expect("rows");
+            let what = format!("{bits} bits, {sets} sets, {group} threads, {}", device.info().id);
+            for set in 0..sets {
+                let found = rows[set * bits..(set + 1) * bits].iter().rev();
+                let found = found.fold(G::zero(), |sum, row| sum + sum + G::from_xyzz(row));
+                let weighted = points[set * in_set..(set + 1) * in_set].iter().zip(1_u64..);
+                let expected: G = weighted.map(|(point, weight)| G::from(*point) * Fr::from(weight)).sum();
+                assert_eq!(found, expected, "set {set}: {what}");
+            }
+            assert_eq!(G::from_xyzz(rows.last().expect("ones")), points[sets * in_set].into(), "{what}");
+        }
+    }
+}
+
+/// Both groups in one test, since the counters of branches are the process's.
+#[test]
+fn sums_of_buckets_are_arkworks_sums_and_take_every_branch() {
+    sim::reset_coverage();
+    for check in
+        [sums_of_buckets::<G1Projective, g1::Config>, sums_of_buckets::<G2Projective, g2::Config> as fn()]
+    {
+        check();
+        let counts: BTreeMap<String, u64> = sim::coverage().into_iter().collect();
+        let branches = msm_gpu::modules::COVERED.iter().filter(|word| word.starts_with("point_add_by_four"));
+        let missing: Vec<_> = branches.clone().filter(|word| !counts.contains_key(**word)).collect();
+        assert!(branches.count() == 3 && missing.is_empty(), "{missing:?} of {counts:?}");
+        sim::reset_coverage();
+    }
 }
 
 /// Multiples of bases by powers of two, and affine points of any XYZZ ones.

@@ -12,12 +12,11 @@ DEV void limbs_of(u32 limb[8], const Fr<1>& plain) {
 
 // Writes the digits of one plain number, item i of n. Limbs pass through a buffer of bits, so that all indices into
 // them are known to the compiler and they stay in registers.
-DEV void recode(u32* digits, const u32 limb[8], u32 i, u32 n, u32 bits, u32 windows) {
+DEV void recode(u32* digits, const u32 limb[8], u32 i, u32 n, u32 bits, u32 windows, u32 wide) {
   u32 rest = limb[0] ^ 1;
 #pragma unroll
   for (int k = 1; k < 8; k++) rest |= limb[k];
   const bool is_one = rest == 0;
-  const u32 half = 1u << (bits - 1), mask = 2 * half - 1;
   u64 buffer = 0;       // the next `available` bits of the number, zeros above
   u32 available = 0;
   u32 carry = 0, row = 0;
@@ -26,13 +25,15 @@ DEV void recode(u32* digits, const u32 limb[8], u32 i, u32 n, u32 bits, u32 wind
     buffer |= (u64)limb[k] << available;  // available < bits <= 24: 32 more fit
     available += 32;
     while (row < windows && (available >= bits || k == 7)) {
-      const u32 value = ((u32)buffer & mask) + carry;  // 0 ..= 2^bits
-      carry = value > half;                            // then the digit is value - 2^bits
+      const u32 width = row < wide ? bits : bits - 1;
+      const u32 half = 1u << width >> 1;
+      const u32 value = ((u32)buffer & (2 * half - 1)) + carry;  // 0 ..= 2^width
+      carry = value > half;                                      // then the digit is value - 2^width
       const u32 magnitude = carry ? 2 * half - value : value;
       const u32 digit = magnitude | (carry && magnitude ? SIGN_BIT : 0);
       digits[(u64)row * n + i] = is_one ? 0 : digit;
-      buffer >>= bits;
-      available = available > bits ? available - bits : 0;
+      buffer >>= width;
+      available = available > width ? available - width : 0;
       row++;
     }
   }
@@ -41,18 +42,20 @@ DEV void recode(u32* digits, const u32 limb[8], u32 i, u32 n, u32 bits, u32 wind
 
 // msm_recode_digits: canonical scalars -> signed digits, one thread per scalar.
 //   in   scalars  Fr[n]                  canonical, < r: plain integers in the layout of Fr
-//   out  digits   u32[windows + 1][n]    bit 31 = sign, the rest |digit| <= 2^(bits-1); the last row marks ones
-//   pre  bits * windows >= 256, 2 <= bits <= 24
-//   law  sum_k digit[k][i] * 2^(bits*k) + digit[windows][i] == scalars[i]
+//   out  digits   u32[windows + 1][n]    bit 31 = sign, the rest |digit| <= 2^(width-1); the last row marks ones
+//   pre  `wide` windows of `bits` bits, those after them one bit less; 256 bits in all or more, 2 <= bits <= 24,
+//        1 <= wide <= windows
+//   law  sum_k digit[k][i] * 2^(bits*k - max(k - wide, 0)) + digit[windows][i] == scalars[i]
 //   cost per scalar: 32 B read, 4*(windows+1) B written; bound by memory
 //   ref  [BDLO12 sec 4]
 extern "C" __global__ void __launch_bounds__(256)
-msm_recode_digits(u32* __restrict__ digits, const Fr<1>* __restrict__ scalars, u32 n, u32 bits, u32 windows) {
+msm_recode_digits(u32* __restrict__ digits, const Fr<1>* __restrict__ scalars, u32 n, u32 bits, u32 windows,
+                  u32 wide) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   u32 limb[8];
   limbs_of(limb, load_field(&scalars[i]));
-  recode(digits, limb, i, n, bits, windows);
+  recode(digits, limb, i, n, bits, windows, wide);
 }
 EXPORT_KERNEL(msm_recode_digits)
 
@@ -61,12 +64,13 @@ EXPORT_KERNEL(msm_recode_digits)
 //   out  digits, pre, law, ref: as msm_recode_digits, for scalars[i] / 2^256
 //   cost as msm_recode_digits, and one Montgomery reduction
 extern "C" __global__ void __launch_bounds__(256)
-msm_recode_digits_mont(u32* __restrict__ digits, const Fr<1>* __restrict__ scalars, u32 n, u32 bits, u32 windows) {
+msm_recode_digits_mont(u32* __restrict__ digits, const Fr<1>* __restrict__ scalars, u32 n, u32 bits, u32 windows,
+                       u32 wide) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   u32 limb[8];
   limbs_of(limb, from_mont(load_field(&scalars[i])));
-  recode(digits, limb, i, n, bits, windows);
+  recode(digits, limb, i, n, bits, windows, wide);
 }
 EXPORT_KERNEL(msm_recode_digits_mont)
 

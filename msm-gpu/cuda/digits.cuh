@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Digits, and the buckets that they belong to.
 //
-// A batch has n scalars and `windows` windows of `bits` bits. Digit rows are numbered 0 .. windows-1 for the
-// windows, least significant first; row `windows` marks the scalars equal to one, whose other digits are all zero.
+// A batch has n scalars and `windows` windows: `wide` of `bits` bits, then others of one bit less, so that the last window
+// has about as many different digits as any. Digit rows are numbered 0 .. windows-1 for the windows, least significant
+// first; row `windows` marks the scalars equal to one, whose other digits are all zero.
 //
-// The windows share `sets` sets of buckets. Row w counts for set w % sets with the multiples 2^(bits * (w - w % sets)) of
-// the bases, which are column w / sets of their table; without a table there is one set a window, and one column. Buckets
-// are numbered set * buckets + |digit| - 1; the last one, sets * buckets, takes the marks.
+// The windows share `sets` sets of buckets. Row w counts for set w % sets with column w / sets of the bases' table: their
+// multiples by 2^(first bit of window w - w % sets). Without a table there is one set a window, and one column. Buckets are
+// numbered set * buckets + |digit| - 1; the last one, sets * buckets, takes the marks.
 #pragma once
 #include "base.cuh"
 

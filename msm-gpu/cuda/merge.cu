@@ -39,14 +39,14 @@ GROUP_NAME(msm_merge_partials)(Xyzz* __restrict__ buckets, u32* __restrict__ hot
 EXPORT_KERNEL(GROUP_NAME(msm_merge_partials))
 
 // Partial sums of a hot bucket that one block adds at a time.
-#define SEGMENT 1024
+#define SEGMENT 512
 
-// msm_merge_segments: partial sums of the hot buckets -> one for every 1024 of them, blocks take segment after segment.
+// msm_merge_segments: partial sums of the hot buckets -> one for every 512 of them, blocks take segment after segment.
 //   in      hot      u32[1 + hot_max]    as msm_merge_partials leaves it
 //           offsets                      as msm_accumulate_runs leaves them
 //   in/out  heads    Xyzz[threads]       after: the first partial sum of a segment is the sum of all of it
-//   cost    per partial sum: 12M + 2S; a chain of four additions, and of eight over the block
-extern "C" __global__ void __launch_bounds__(256)
+//   cost    per partial sum: 12M + 2S; a chain of four additions, and of seven by four threads each
+extern "C" __global__ void __launch_bounds__(128)
 GROUP_NAME(msm_merge_segments)(Xyzz* __restrict__ heads, const u32* __restrict__ hot, const u32* __restrict__ offsets,
                                u32 k) {
   const u32 hot_count = hot[0];
@@ -58,10 +58,10 @@ GROUP_NAME(msm_merge_segments)(Xyzz* __restrict__ heads, const u32* __restrict__
     for (u32 s = (blockIdx.x + gridDim.x - before % gridDim.x) % gridDim.x; s < segments; s += gridDim.x) {
       const u32 first = threads.first + 1 + s * SEGMENT;
       Sum sum = Sum::identity();
-      for (u32 t = first + threadIdx.x; t <= threads.last && t < first + SEGMENT; t += 256) {
+      for (u32 t = first + threadIdx.x; t <= threads.last && t < first + SEGMENT; t += 128) {
         sum.add(Sum::load(&heads[t]));
       }
-      sum = group_sum<256>(sum, 256);
+      sum = group_sum<128>(sum, 128);
       if (threadIdx.x == 0) sum.store(&heads[first]);
     }
     before += segments;
@@ -74,8 +74,8 @@ EXPORT_COLLECTIVE(GROUP_NAME(msm_merge_segments))
 //           heads                        as msm_merge_segments leaves them
 //           tails, offsets               as msm_accumulate_runs leaves them
 //   in/out  buckets  Xyzz[total]         after: hot ones complete
-//   cost    per segment: 12M + 2S; a chain of at most eight additions up to 256 segments
-extern "C" __global__ void __launch_bounds__(256)
+//   cost    per segment: 12M + 2S; a chain of at most two additions up to 256 segments, and of seven by four threads each
+extern "C" __global__ void __launch_bounds__(128)
 GROUP_NAME(msm_merge_hot)(Xyzz* __restrict__ buckets, const u32* __restrict__ hot, const Xyzz* __restrict__ heads,
                           const Xyzz* __restrict__ tails, const u32* __restrict__ offsets, u32 k) {
   const u32 hot_count = hot[0];
@@ -84,8 +84,8 @@ GROUP_NAME(msm_merge_hot)(Xyzz* __restrict__ buckets, const u32* __restrict__ ho
     const RunThreads threads = run_threads(offsets[bucket], offsets[bucket + 1], k);
     const u32 segments = (threads.last - threads.first + SEGMENT - 1) / SEGMENT;
     Sum sum = threadIdx.x == 0 ? Sum::load(&tails[threads.first]) : Sum::identity();
-    for (u32 s = threadIdx.x; s < segments; s += 256) sum.add(Sum::load(&heads[threads.first + 1 + s * SEGMENT]));
-    sum = group_sum<256>(sum, 256);
+    for (u32 s = threadIdx.x; s < segments; s += 128) sum.add(Sum::load(&heads[threads.first + 1 + s * SEGMENT]));
+    sum = group_sum<128>(sum, 128);
     if (threadIdx.x == 0) sum.store(&buckets[bucket]);
   }
 }

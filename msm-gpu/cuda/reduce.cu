@@ -35,13 +35,14 @@ GROUP_NAME(msm_sum_lines)(Xyzz* __restrict__ lines, const Xyzz* __restrict__ buc
 }
 EXPORT_COLLECTIVE(GROUP_NAME(msm_sum_lines))
 
-// msm_sum_bits: lines -> one row per bit, one block of 64 threads per row; blockIdx.y is the window.
+// msm_sum_bits: lines -> one row per bit, one block per row; blockIdx.y is the window.
 //   in   lines    Xyzz[windows][2^high + 2^low]
 //        buckets  Xyzz[windows*2^(low+high) + 1]
 //   out  rows     Xyzz[windows*(low+high+1) + 1]   the last row is the last bucket: points with scalar one
+//   pre  blocks of a power of two of threads, 32 to 128
 //   law  sum_j 2^j * rows[window][j] == sum_b (b + 1) * buckets[window][b]
 //   cost per line and bit: half an addition of 12M + 2S; small
-extern "C" __global__ void __launch_bounds__(64)
+extern "C" __global__ void __launch_bounds__(128)
 GROUP_NAME(msm_sum_bits)(Xyzz* __restrict__ rows, const Xyzz* __restrict__ lines, const Xyzz* __restrict__ buckets,
                          u32 windows, u32 low, u32 high) {
   const u32 window = blockIdx.y, bit = blockIdx.x, bits = low + high + 1;
@@ -56,11 +57,11 @@ GROUP_NAME(msm_sum_bits)(Xyzz* __restrict__ rows, const Xyzz* __restrict__ lines
   const u32 half = 1u << (is_high ? high : low) >> 1;
   const Xyzz* const first = &lines[((u64)window << low) + ((u64)window << high) + (is_high ? 0 : 1u << high)];
   Sum sum = Sum::identity();
-  for (u32 k = threadIdx.x; k < half; k += 64) {
+  for (u32 k = threadIdx.x; k < half; k += blockDim.x) {
     const u32 line = (k >> place << 1 | 1) << place | (k & ((1u << place) - 1));  // k with a one put in at `place`
     sum.add_rarely(Sum::load(&first[line]));
   }
-  sum = group_sum<64>(sum, 64);
+  sum = group_sum<128>(sum, blockDim.x);
   if (threadIdx.x == 0) sum.store(row);
 }
 EXPORT_COLLECTIVE(GROUP_NAME(msm_sum_bits))

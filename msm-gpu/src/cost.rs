@@ -3,9 +3,12 @@
 //!
 //! What decides depends on the chip: rows of [`Costs`], one for each chip that was measured.
 
-use crate::plan::{DeviceLimits, Goal, GroupKind, RECODED_BITS, SCALAR_BITS, Table, WINDOW_BITS};
+use crate::plan::{DeviceLimits, Goal, GroupKind, RECODED_BITS, SCALAR_BITS, Table, WINDOW_BITS, Windows};
 use gpu_core::{DeviceInfo, DeviceKind};
 
+/// Entries of one thread of the accumulation: at least, where there are few, and at most.
+const ENTRIES_MIN: u64 = 8;
+const ENTRIES_MAX: u64 = 256;
 /// Rounds of pairs, at most: each halves what is left, and fills up runs to twice as many.
 pub(crate) const PAIR_ROUNDS_MAX: u32 = 3;
 /// What the parts of a product cost on a chip, in multiplications in Fp; measured with `harness timeline --ops`.
@@ -41,10 +44,10 @@ impl Costs {
     /// An H200, which does 27.5 multiplications in Fp a nanosecond.
     pub const SM_90: &'static Self = &Self {
         chip: "sm_90",
-        first_pair_muls: 8.7,
-        next_pair_muls: 7.5,
+        first_pair_muls: 8.5,
+        next_pair_muls: 6.8,
         round_muls: 2.0e6,
-        sort_muls: 1.0,
+        sort_muls: 0.9,
         lone_mul: 2.0e4,
         fold_muls: 7.0e4,
     };
@@ -93,9 +96,32 @@ pub(crate) struct Choice {
     pub(crate) pair_rounds: u32,
 }
 
-/// What one thread of the accumulation adds of so many entries.
-pub(crate) fn entries_per_thread(entries: u64, resident_threads: u64) -> u64 {
-    (entries / resident_threads.max(1)).clamp(8, 256)
+/// What one thread of the accumulation adds of so many entries: enough to fill the device, and beyond that longer parts,
+/// since each leaves two partial sums. Where that is little, such that no block is left over for a turn of its own.
+pub(crate) fn entries_per_thread(group: GroupKind, entries: u64, resident_threads: u64) -> u64 {
+    let even = entries / resident_threads.max(1);
+    if even > ENTRIES_MIN {
+        return even.min(ENTRIES_MAX);
+    }
+    let cost = |per_thread: &u64| {
+        let merges = entries.div_ceil(*per_thread) as f64 * group.add_muls();
+        accumulation_muls(group, entries, *per_thread, resident_threads) + merges
+    };
+    let counts = ENTRIES_MIN..=2 * ENTRIES_MIN;
+    counts.min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("the range is not empty")
+}
+
+/// Multiplications of the accumulation, and what else the device could do meanwhile: blocks of 128 threads on
+/// multiprocessors that hold a few at once, and are idle for a part of the time with a single one.
+fn accumulation_muls(group: GroupKind, entries: u64, per_thread: u64, resident_threads: u64) -> f64 {
+    let one_each = (resident_threads / 16).max(1); // threads, where each multiprocessor has one block
+    let at_once = match group {
+        GroupKind::G1 => 3,
+        GroupKind::G2 => 2,
+    };
+    let blocks = entries.div_ceil(per_thread).div_ceil(one_each);
+    let turns = if blocks % at_once == 1 { blocks as f64 + 0.9 } else { blocks as f64 };
+    turns * (one_each * per_thread) as f64 * group.add_affine_muls()
 }
 
 /// Multiplications of one batch: additions of every digit's point to a bucket, then two additions a bucket in the reduction;
@@ -103,7 +129,8 @@ pub(crate) fn entries_per_thread(entries: u64, resident_threads: u64) -> u64 {
 pub(crate) fn muls(product: &Product, choice: Choice) -> f64 {
     let Choice { window_bits, pair_rounds } = choice;
     let (group, columns, costs) = (product.group, product.columns, product.costs);
-    let windows = RECODED_BITS.div_ceil(window_bits);
+    let cut = Windows::new(window_bits, columns);
+    let windows = cut.count;
     let buckets = f64::from(windows.div_ceil(columns)) * f64::from(1u32 << (window_bits - 1));
     let filled_up = if pair_rounds > 0 { buckets * f64::from((1 << pair_rounds) - 1) / 2.0 } else { 0.0 };
     let digits = product.batch_len as f64 * f64::from(windows);
@@ -111,25 +138,26 @@ pub(crate) fn muls(product: &Product, choice: Choice) -> f64 {
     let left = entries / f64::from(1u32 << pair_rounds);
     let first = if pair_rounds > 0 { entries / 2.0 } else { 0.0 };
     let pairs = first * costs.first_pair_muls + (entries - first - left) * costs.next_pair_muls;
-    let per_thread = entries_per_thread(left as u64, product.resident_threads) as f64;
+    let entries_each = entries_per_thread(group, left as u64, product.resident_threads);
+    let per_thread = entries_each as f64;
     let merged = left / buckets / per_thread;
-    // The last window has fewer bits than the others: its few buckets can have so long runs that blocks merge them.
-    let last_bits = (SCALAR_BITS - window_bits * (windows - 1)).min(window_bits - 1);
+    // The last window can have far fewer bits than the others: its few buckets have so long runs that blocks merge them.
+    let last_bits = (SCALAR_BITS - cut.start(windows - 1)).min(window_bits - 1);
     let last_run = product.batch_len as f64 / f64::from(1u32 << last_bits);
     let last_merged = last_run / f64::from(1u32 << pair_rounds) / per_thread;
     let hot = if last_merged > 8.0 * merged.max(1.0) { 12.0 + last_merged / 256.0 } else { 0.0 };
-    // Rows and columns of buckets, summed by up to 32 threads each.
-    let chain = 2.0 * merged.ceil() + hot + f64::from(1u32 << (window_bits / 2)) / 32.0 + 18.0;
+    // Merges, then rows and columns of buckets, summed by up to 32 threads each. Fitted to windows of 13 to 22 bits.
+    let chain = 2.0 * merged + 2.0 + hot + 7.3 + 0.01 * f64::from(1u32 << window_bits).sqrt();
     let waits = chain * group.add_muls() * costs.lone_mul;
     let fold = f64::from(windows.div_ceil(columns) * window_bits) * costs.fold_muls * group.coord_muls();
     let alone = match product.goal {
         Goal::Alone => waits + fold,
         Goal::BesideOthers => waits / SIDE_BY_SIDE,
     };
-    let reduction = 2.0 * buckets * group.add_muls() + alone;
+    let reduction = (2.0 * buckets + left / per_thread) * group.add_muls() + alone;
     digits * costs.sort_muls
         + pairs * group.coord_muls()
-        + left * group.add_affine_muls()
+        + accumulation_muls(group, left as u64, entries_each, product.resident_threads)
         + f64::from(pair_rounds) * costs.round_muls
         + reduction / f64::from(product.batches_per_reduction.max(1))
 }
@@ -168,7 +196,7 @@ pub(crate) fn cheapest_table(
     };
     let mut best = (muls(&of(1), cheapest(&of(1), window_bits, None)), None);
     for window_bits in window_bits.map_or(WINDOW_BITS, |bits| bits..=bits) {
-        let windows = RECODED_BITS.div_ceil(window_bits);
+        let windows = Windows::new(window_bits, 1).count;
         // A column more that saves no set of buckets is for nothing.
         for sets in 1..windows {
             let columns = windows.div_ceil(sets);

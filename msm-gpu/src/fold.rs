@@ -4,8 +4,8 @@ use crate::group::MsmGroup;
 use crate::plan::MsmPlan;
 use gpu_core::Xyzz;
 
-/// Folds the rows that a batch sent down: `sum_i 2^i * rows[i]`, and the sum of the points with scalar one, which is the
-/// last row. Rows of all windows are numbered through: row j of window k has the weight `2^(w*k + j)`.
+/// Folds the rows that a batch sent down: row j of set k has the weight `2^(plan.window_start(k) + j)`, and the last row is
+/// the sum of the points with scalar one. The top row of a window that is one bit narrower than its set has no points.
 ///
 /// # Panics
 /// If there are not `plan.rows_total()` rows.
@@ -16,5 +16,9 @@ pub fn fold<G: MsmGroup>(plan: &MsmPlan, rows: &[Xyzz<G::Coord>]) -> G {
         total.double_in_place();
         total + G::from_xyzz(row)
     };
-    bits.iter().rev().fold(G::zero(), horner) + G::from_xyzz(ones)
+    let of_set = |set: u32| {
+        let first = (set * plan.window_bits) as usize;
+        bits[first..first + plan.window_width(set) as usize].iter().rev()
+    };
+    (0..plan.set_count).rev().flat_map(of_set).fold(G::zero(), horner) + G::from_xyzz(ones)
 }

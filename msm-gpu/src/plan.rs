@@ -24,15 +24,18 @@ const SLICE_PAIRS: u64 = 1 << 25;
 const TABLE_POINTS_MAX: u64 = (1 << 31) - 1;
 /// Pairs of one thread of a round, at most: beyond that the share of the inversion is nothing.
 const PAIRS_PER_THREAD: u64 = 128;
-/// Products that one thread inverts together: at most 16, half of them so that it takes less time.
-const INVERT_PER_THREAD: u64 = 8;
+/// Pairs of one thread that are worth an inversion more, so that threads take turns on the device and it does not wait for
+/// the slowest of the only ones.
+const PAIRS_PER_TURN: u64 = 24;
+/// Products that one thread inverts together, at most.
+const INVERT_PER_THREAD: u64 = 16;
 /// Threads of a block of the bucket reduction.
 pub(crate) const REDUCE_BLOCK: u32 = 64;
 /// Counters that one block of the prefix sum takes.
 pub(crate) const SCAN_TILE: u64 = 2048;
 /// Blocks that merge the buckets with too many partial sums for one thread, and their threads.
-pub(crate) const MERGE_HOT_BLOCKS: u32 = 128;
-pub(crate) const MERGE_HOT_THREADS: u32 = 256;
+pub(crate) const MERGE_HOT_BLOCKS: u32 = 256;
+pub(crate) const MERGE_HOT_THREADS: u32 = 128;
 
 /// G1 or G2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -66,6 +69,11 @@ impl GroupKind {
     /// Multiplications in Fp of one addition of XYZZ points (12M + 2S).
     pub fn add_muls(self) -> f64 {
         14.0 * self.coord_muls()
+    }
+
+    /// What one of the four threads of an addition of XYZZ points multiplies (3M and two products with one reduction).
+    pub fn add_by_four_muls(self) -> f64 {
+        5.0 * self.coord_muls()
     }
 
     /// Sixteenths of the device's threads that the registers of a round of pairs leave room for.
@@ -241,8 +249,32 @@ pub enum Batches {
     FitBytes(u64),
 }
 
-/// Multiples of bases that are kept on the device: column j holds `2^(j * window_bits * sets)` times them, column 0 the
-/// bases themselves. Windows that are `sets` apart then share their buckets.
+/// How the bits of a scalar are cut: `count` windows, `wide` of them of `bits` bits, then those of one bit less.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Windows {
+    pub(crate) bits: u32,
+    pub(crate) count: u32,
+    pub(crate) wide: u32,
+}
+
+impl Windows {
+    /// The fewest windows of at most so many bits. Their widths are as equal as can be, since buckets of a last window of
+    /// few bits have long runs; but all have the same where several sets of buckets are shared by several columns.
+    pub(crate) fn new(bits: u32, columns: u32) -> Self {
+        let count = RECODED_BITS.div_ceil(bits);
+        let is_one_to_one = columns == 1 || columns == count;
+        let narrow = if is_one_to_one { (bits * count - RECODED_BITS).min(count - 1) } else { 0 };
+        Self { bits, count, wide: count - narrow }
+    }
+
+    /// First bit of a window.
+    pub(crate) fn start(&self, window: u32) -> u32 {
+        self.bits * window - window.saturating_sub(self.wide)
+    }
+}
+
+/// Multiples of bases that are kept on the device: column j holds `2^column_start(j)` times them, column 0 the bases
+/// themselves. Windows that are `set_count` apart then share their buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct Table {
     /// Bits of a window, 2 to 24, of every product with it.
@@ -267,7 +299,7 @@ impl Table {
 
     /// Windows of a scalar.
     pub fn window_count(&self) -> u32 {
-        RECODED_BITS.div_ceil(self.window_bits)
+        Windows::new(self.window_bits, self.columns).count
     }
 
     /// Sets of buckets: windows that have none in common.
@@ -275,9 +307,9 @@ impl Table {
         self.window_count().div_ceil(self.columns)
     }
 
-    /// Bits between two columns.
-    pub fn column_bits(&self) -> u32 {
-        self.window_bits * self.set_count()
+    /// Bit of a scalar at which the windows of a column begin.
+    pub fn column_start(&self, column: u32) -> u32 {
+        Windows::new(self.window_bits, self.columns).start(column * self.set_count())
     }
 }
 
@@ -523,10 +555,12 @@ pub struct MsmPlan {
     pub graph: bool,
     /// Whether bases come from the host, batch by batch.
     pub streamed: bool,
-    /// Bits of a window.
+    /// Bits of a window, at most.
     pub window_bits: u32,
-    /// Windows; `window_bits * window_count >= 256`.
+    /// Windows: as few as cover 256 bits.
     pub window_count: u32,
+    /// Windows that have `window_bits` bits; those after them have one less.
+    pub wide_count: u32,
     /// Columns of the bases' table: multiples of the bases, 1 for themselves alone.
     pub column_count: u32,
     /// Sets of buckets: `window_count / column_count`, rounded up.
@@ -663,7 +697,8 @@ impl MsmPlan {
             resident_threads: limits.resident_threads,
         };
         let Choice { window_bits, pair_rounds } = cost::cheapest(&work, fixed_bits, config.pair_rounds);
-        let window_count = RECODED_BITS.div_ceil(window_bits);
+        let windows = Windows::new(window_bits, column_count);
+        let window_count = windows.count;
         let set_count = window_count.div_ceil(column_count);
         let bucket_count = 1u32 << (window_bits - 1);
         let bucket_total = u64::from(set_count) * u64::from(bucket_count) + 1;
@@ -671,10 +706,9 @@ impl MsmPlan {
         if batch_len >= 1 << 31 || batch_len * u64::from(window_count) + filled_up > u64::from(u32::MAX) {
             return Err(PlanError::BatchTooLong { batch_len, window_count });
         }
-        // Enough threads to fill the device; beyond that longer parts, since each leaves two partial sums.
-        let entries = (batch_len * u64::from(window_count)) >> pair_rounds;
+        let entries = (batch_len * u64::from(window_count) + filled_up / 2) >> pair_rounds;
         let resident = limits.resident_threads.max(1);
-        let entries_per_thread = cost::entries_per_thread(entries, resident) as u32;
+        let entries_per_thread = cost::entries_per_thread(group, entries, resident) as u32;
         let partials = entries / (u64::from(entries_per_thread) * (bucket_total - 1));
         let merge_partials_max = (4 * partials).max(8) as u32;
         // A quarter of the device's threads: each holds a point in registers. Lines are at most 64 threads
@@ -696,6 +730,7 @@ impl MsmPlan {
             streamed: bases.streamed,
             window_bits,
             window_count,
+            wide_count: windows.wide,
             column_count,
             set_count,
             bucket_count,
@@ -712,6 +747,16 @@ impl MsmPlan {
     pub fn table(&self) -> Option<Table> {
         let (window_bits, columns) = (self.window_bits, self.column_count);
         (columns > 1).then_some(Table { window_bits, columns })
+    }
+
+    /// First bit of a window.
+    pub fn window_start(&self, window: u32) -> u32 {
+        Windows { bits: self.window_bits, count: self.window_count, wide: self.wide_count }.start(window)
+    }
+
+    /// Bits of a window.
+    pub fn window_width(&self, window: u32) -> u32 {
+        self.window_start(window + 1) - self.window_start(window)
     }
 
     /// Points of a batch. Lengths differ by at most one.
@@ -796,11 +841,12 @@ impl MsmPlan {
         (2 * SLICE_PAIRS).min(self.entries_max())
     }
 
-    /// Threads of a round of `pairs` pairs, and of its inversion: what the device holds at once, or more where each would
-    /// have too many.
+    /// Threads of a round of `pairs` pairs, and of its inversion: what the device holds at once, or up to four times as many
+    /// where there is enough for each, or more where each would have too much.
     pub(crate) fn round_threads(&self, pairs: u64) -> (u64, u64) {
         let all = u64::from(self.pair_threads);
-        let threads = all.min(pairs.div_ceil(4)).max(pairs.div_ceil(PAIRS_PER_THREAD));
+        let turns = (pairs / (all * PAIRS_PER_TURN)).clamp(1, 4).max(pairs.div_ceil(all * PAIRS_PER_THREAD));
+        let threads = (all * turns).min(pairs.div_ceil(4));
         (threads, threads.div_ceil(INVERT_PER_THREAD).max((all / 4).min(threads)))
     }
 

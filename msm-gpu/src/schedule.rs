@@ -33,7 +33,8 @@
 //! to wait for.
 
 use crate::plan::{
-    MERGE_HOT_BLOCKS, MERGE_HOT_THREADS, MsmPlan, REDUCE_BLOCK, ResultMemory, SCAN_TILE, ScalarForm, Strategy,
+    MERGE_HOT_BLOCKS, MERGE_HOT_THREADS, MsmPlan, REDUCE_BLOCK, ResultMemory, SCALAR_BITS, SCAN_TILE,
+    ScalarForm, Strategy,
 };
 use gpu_core::Space;
 use gpu_core::schedule::{
@@ -51,6 +52,8 @@ pub const COLLECTOR: &str = "collector";
 
 const THREADS: u32 = 256;
 const POINT_THREADS: u32 = 128;
+/// Threads of a block that sums up lines for a bit, at most.
+const BITS_BLOCK_MAX: u32 = 128;
 const INVERT_BLOCK: u32 = 64;
 /// Threads of a block of the partition kernels, and digits that it takes at a time.
 const TILE_THREADS: u32 = 512;
@@ -508,7 +511,7 @@ impl Builder<'_> {
             ScalarForm::Canonical => "msm_recode_digits",
             ScalarForm::Montgomery => "msm_recode_digits_mont",
         };
-        let numbers = [len as u32, plan.window_bits, plan.window_count].map(Arg::U32);
+        let numbers = [len as u32, plan.window_bits, plan.window_count, plan.wide_count].map(Arg::U32);
         let args = [Arg::Write(digits), Arg::Read(scalars)].into_iter().chain(numbers).collect();
         let grid = [len.div_ceil(u64::from(THREADS)), 1];
         self.launch(kernel.into(), batch, grid, THREADS, args, moved(len * (32 + 4 * rows)));
@@ -872,12 +875,13 @@ impl Builder<'_> {
             Arg::U32(high),
             Arg::U32(plan.line_threads),
         ];
-        let add = plan.group.add_muls();
+        let (add, by_four) = (plan.group.add_muls(), plan.group.add_by_four_muls());
         let per_thread = (1 << low) / plan.line_threads;
         let work = Work {
             fp_muls: plan.bucket_total() as f64 * 2.0 * add,
             bytes: (2 * plan.bucket_total() * plan.group.xyzz_bytes()) as f64,
-            chain_muls: f64::from(per_thread + 1 + 2 * plan.line_threads.ilog2()) * add * CALLED,
+            chain_muls: (f64::from(per_thread) * add + f64::from(plan.line_threads.ilog2() + 2) * by_four)
+                * CALLED,
         };
         let blocks =
             |lines: u64, threads: u32| (lines * u64::from(threads)).div_ceil(u64::from(REDUCE_BLOCK));
@@ -900,14 +904,17 @@ impl Builder<'_> {
             Arg::U32(low),
             Arg::U32(high),
         ];
-        let add = plan.group.add_muls();
+        // A thread a line, as far as a block goes.
+        let block = ((1 << high) / 2).clamp(32, BITS_BLOCK_MAX);
+        let (add, by_four) = (plan.group.add_muls(), plan.group.add_by_four_muls());
         let work = Work {
             fp_muls: plan.lines_total() as f64 * f64::from(high) / 2.0 * add,
             bytes: (plan.lines_total() * plan.group.xyzz_bytes()) as f64 * f64::from(high) / 2.0,
-            chain_muls: f64::from(((1 << high) / 2 / REDUCE_BLOCK).max(1) + high.min(6)) * add * CALLED,
+            chain_muls: (f64::from((1 << high) / 2 / block) * add + f64::from(block.ilog2() + 1) * by_four)
+                * CALLED,
         };
         let grid = [u64::from(plan.window_bits), u64::from(plan.set_count) + 1];
-        self.launch(self.kernel("msm_sum_bits"), batch, grid, REDUCE_BLOCK, args, work);
+        self.launch(self.kernel("msm_sum_bits"), batch, grid, block, args, work);
     }
 
     fn bring(&mut self, batch: u32) {
@@ -1074,7 +1081,7 @@ impl Collector {
 /// Work of the merge by blocks for uniform scalars: the last window has fewer bits than the others, so its
 /// few buckets can have runs over many threads.
 fn hot_work(plan: &MsmPlan, batch_len: u64) -> Work {
-    let last_bits = 255u32.saturating_sub(plan.window_bits * (plan.window_count - 1));
+    let last_bits = SCALAR_BITS.saturating_sub(plan.window_start(plan.window_count - 1));
     let last_buckets = (1u64 << last_bits).min(u64::from(plan.bucket_count));
     let partials = batch_len / (last_buckets * (u64::from(plan.entries_per_thread) << plan.pair_rounds));
     if partials <= u64::from(plan.merge_partials_max) {

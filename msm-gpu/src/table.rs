@@ -54,7 +54,10 @@ fn schedule<G: MsmGroup>(count: u64, source_len: u64, table: &Table) -> Schedule
             };
             let (source, bits) = match column {
                 0 => (of(BASES, 0), 0),
-                _ => (of(TABLE, u64::from(column) - 1), table.column_bits()),
+                _ => (
+                    of(TABLE, u64::from(column) - 1),
+                    table.column_start(column) - table.column_start(column - 1),
+                ),
             };
             let scratch = Region { buffer: doubled, offset: 0, bytes: len * xyzz };
             let mut launch = |stem: &str, threads: u64, args: Vec<Arg>, muls: f64| {

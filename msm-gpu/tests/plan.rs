@@ -6,8 +6,8 @@ use gpu_core::{Device, Schedule, Space};
 use msm_gpu::plan::BATCHES_MAX;
 use msm_gpu::schedule::{COLLECTOR, FOLD, STAGE, build};
 use msm_gpu::{
-    Batches, Costs, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
-    Strategy, SyncPattern, Table,
+    BaseSet, Batches, Costs, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory,
+    ScalarForm, Strategy, SyncPattern, Table,
 };
 
 const H200: DeviceLimits =
@@ -285,6 +285,48 @@ fn sizes_of_a_plan_are_those_worked_out_by_hand() {
     // Wide windows have many lines: two threads each; on a device of any size a warp at most.
     assert_eq!(with(1 << 20, 20, resident).line_threads, 2);
     assert_eq!(with(1 << 20, 20, u64::MAX).line_threads, 32);
+}
+
+/// Windows follow each other over all bits, as wide as was asked for or one bit less, where nothing keeps them equal:
+/// sets of buckets that several columns share.
+#[test]
+fn windows_are_as_equal_as_they_can_be() {
+    for window_bits in 2..=24 {
+        let window_count = 256_u32.div_ceil(window_bits);
+        for columns in [1, 2, window_count / 2, window_count - 1, window_count] {
+            let table = (columns > 1).then_some(Table { window_bits, columns });
+            let bases = BaseSet { count: 1000, table, streamed: false };
+            let config = MsmConfig { window_bits: Some(window_bits), ..MsmConfig::default() };
+            let plan = MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, bases, &config, &H200).unwrap();
+            let what = format!("{window_bits} bits, {columns} columns: {plan:?}");
+            let widths: Vec<u32> = (0..window_count).map(|window| plan.window_width(window)).collect();
+            let total: u32 = widths.iter().sum();
+            assert_eq!(plan.window_start(window_count), total, "{what}");
+            assert!(
+                total >= 256 && widths.iter().all(|width| [window_bits, window_bits - 1].contains(width))
+            );
+            let narrow = widths.iter().filter(|width| **width < window_bits).count() as u32;
+            match columns == 1 || columns == window_count {
+                true => assert!(total == 256 || narrow == window_count - 1, "{what}"),
+                false => assert_eq!(narrow, 0, "{what}"),
+            }
+            // Each column begins where its first window does.
+            for column in 0..columns.min(window_count.div_ceil(plan.set_count)) {
+                let start = table.map_or(0, |table| table.column_start(column));
+                assert_eq!(start, plan.window_start(column * plan.set_count), "{what}");
+            }
+        }
+    }
+    // 2^20 points in 14 windows: four of 19 bits, ten of 18.
+    let bases =
+        BaseSet { count: 1 << 20, table: Some(Table { window_bits: 19, columns: 14 }), streamed: false };
+    let plan =
+        MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, bases, &MsmConfig::default(), &H200).unwrap();
+    assert_eq!(
+        (plan.window_count, plan.wide_count, plan.window_width(3), plan.window_width(4)),
+        (14, 4, 19, 18)
+    );
+    assert_eq!((plan.window_start(4), plan.window_start(13), plan.window_start(14)), (76, 238, 256));
 }
 
 /// More points, wider windows, give or take two bits; rounds of pairs, and tables of all columns, where they pay.

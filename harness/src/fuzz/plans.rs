@@ -115,7 +115,7 @@ fn msm(u: &mut Unstructured<'_>) -> Result<bool> {
 fn assert_msm_plan(plan: &MsmPlan, base_count: u64, allowed_bytes: u64) {
     assert_eq!(plan.base_count, base_count);
     assert!(plan.device_bytes() <= allowed_bytes, "{plan:?}");
-    assert!(plan.window_bits * plan.window_count >= 256 && plan.window_bits * (plan.window_count - 1) < 256);
+    assert!(plan.window_start(plan.window_count) >= 256 && plan.window_start(plan.window_count - 1) < 256);
     assert_eq!(plan.bucket_count, 1 << (plan.window_bits - 1));
     assert_eq!(plan.batch_count == 0, base_count == 0);
     assert!(plan.entries_max() <= u64::from(u32::MAX), "{plan:?}");

@@ -58,7 +58,8 @@ fn launch<S: Scalar>(
     let digits = DeviceBuf::from_slice(device, "digits", &poison).expect("digits");
     let scalars_buf = DeviceBuf::from_slice(device, "scalars", scalars).expect("scalars");
     let launch = OneKernel::new(device, kernel).write(&digits).read(&scalars_buf);
-    launch.u32(scalars.len() as u32).u32(window_bits).u32(windows).run(scalars.len(), BLOCK).expect(kernel);
+    let numbers = [scalars.len() as u32, window_bits, windows, windows];
+    numbers.into_iter().fold(launch, OneKernel::u32).run(scalars.len(), BLOCK).expect(kernel);
     digits
 }
 
