@@ -120,7 +120,7 @@ fn accumulation_muls(group: GroupKind, entries: u64, per_thread: u64, resident_t
         GroupKind::G2 => 2,
     };
     // Blocks that would just fit do not: the device spreads them a little unevenly.
-    let blocks = (entries + entries / 50).div_ceil(per_thread).div_ceil(one_each);
+    let blocks = entries.saturating_add(entries / 50).div_ceil(per_thread).div_ceil(one_each);
     let turns = if blocks % at_once == 1 { blocks as f64 + 0.9 } else { blocks as f64 };
     turns * (one_each * per_thread) as f64 * group.add_affine_muls()
 }
