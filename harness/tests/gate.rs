@@ -310,6 +310,24 @@ fn a_baseline_remembers_what_it_replaces() {
 }
 
 #[test]
+fn a_baseline_of_some_groups_keeps_the_entries_of_the_others() {
+    let older = Baseline::new(&vec![run(&[("a", 900.0), ("b", 70.0)]); 3], None).expect("a baseline");
+    let newer = || Baseline::new(&vec![run(&[("a", 800.0), ("c", 5.0)]); 3], None).expect("a baseline");
+    let kept = newer().keeping(older.clone()).expect("one machine");
+    assert_eq!(kept.entries.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!((kept.entries["a"].median_us, kept.entries["b"].median_us), (800.0, 70.0));
+    assert_eq!(kept.entries["b"].kept_from.as_ref(), older.runs.last());
+    assert!(kept.entries["a"].kept_from.is_none());
+    // Kept twice, it is still of the runs that measured it.
+    let again = newer().keeping(kept).expect("one machine");
+    assert_eq!(again.entries["b"].kept_from.as_ref(), older.runs.last());
+    let mut elsewhere = older;
+    elsewhere.machine.driver = None;
+    let error = newer().keeping(elsewhere).expect_err("two drivers");
+    assert!(matches!(error, BaselineError::Machines { .. }), "{error}");
+}
+
+#[test]
 fn reports_are_well_formed_and_say_the_same() {
     let slow = run(&[("a", 1300.0), ("b", 2000.0), ("c & <d>", 1.0)]);
     let report = compare(&usual(), &slow, std::slice::from_ref(&slow), &GateSettings::default());

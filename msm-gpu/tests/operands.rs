@@ -5,6 +5,7 @@ mod common;
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use ark_ff::UniformRand;
 use ark_std::rand::SeedableRng;
+use common::{STRATEGIES, devices};
 use gpu_core::check::check;
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, DeviceBuf, Registered};
@@ -15,22 +16,13 @@ use msm_gpu::{
 };
 use rand_chacha::ChaCha20Rng;
 
-const STRATEGIES: [Strategy; 6] = [
-    Strategy::Hard,
-    Strategy::Deferred { buffers: 2 },
-    Strategy::Deferred { buffers: 3 },
-    Strategy::Threaded { buffers: 2 },
-    Strategy::Threaded { buffers: 3 },
-    Strategy::OnDevice,
-];
-
 fn agrees<G: MsmGroup>(n: usize) {
     let rng = &mut ChaCha20Rng::seed_from_u64(n as u64);
     let points: Vec<G::Affine> = (0..n).map(|_| G::rand(rng).into_affine()).collect();
     let [first, second]: [Vec<Fr>; 2] = std::array::from_fn(|_| (0..n).map(|_| Fr::rand(rng)).collect());
     let expected = |scalars: &[Fr]| G::msm(&points, scalars).unwrap();
     for options in [SimOptions::latest(), SimOptions::seeded(n as u64)] {
-        for device in common::devices(options) {
+        for device in devices(options) {
             let bases = Bases::<G>::trusted(&device, &points).unwrap();
             let registered = Registered::new(&device, "bases", &points).unwrap();
             for batches in [1, 2, 3, 7].into_iter().filter(|batches| *batches as usize <= n) {

@@ -1,22 +1,16 @@
 //! Products against arkworks, over both groups, every strategy, one batch and many. The wide tests are the
 //! harness's.
 
+mod common;
+
 use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Projective};
 use ark_ec::VariableBaseMSM;
 use ark_ff::{BigInt, PrimeField, UniformRand, Zero};
 use ark_std::rand::{Rng, SeedableRng};
+use common::{STRATEGIES, devices};
 use gpu_core::{Device, sim::SimOptions};
 use msm_gpu::{Bases, Msm, MsmConfig, MsmGroup, ResultMemory, Strategy, reduced};
 use rand_chacha::ChaCha20Rng;
-
-const STRATEGIES: [Strategy; 6] = [
-    Strategy::Hard,
-    Strategy::Deferred { buffers: 2 },
-    Strategy::Deferred { buffers: 3 },
-    Strategy::Threaded { buffers: 2 },
-    Strategy::Threaded { buffers: 3 },
-    Strategy::OnDevice,
-];
 
 fn scalars(rng: &mut ChaCha20Rng, n: usize) -> Vec<Fr> {
     let scalar = |rng: &mut ChaCha20Rng| match rng.gen_range(0..8) {
@@ -40,7 +34,7 @@ fn agrees<G: MsmGroup>(n: usize, window_bits: Option<u32>) {
     let scalars = scalars(rng, n);
     let expected = G::msm(&points, &scalars).unwrap();
     let plain: Vec<BigInt<4>> = scalars.iter().map(|scalar| scalar.into_bigint()).collect();
-    for device in Device::all(SimOptions::default()) {
+    for device in devices(SimOptions::default()) {
         let bases = Bases::<G>::new(&device, &points).unwrap();
         for batches in [1, 2, 3, 8, 31].into_iter().filter(|batches| *batches as usize <= n) {
             for strategy in STRATEGIES {
@@ -85,7 +79,7 @@ fn one_hot_bucket_is_merged_by_blocks() {
     let point = G1Projective::rand(rng);
     let n = 2000;
     let scalar = Fr::rand(rng);
-    for device in Device::all(SimOptions::default()) {
+    for device in devices(SimOptions::default()) {
         let bases = Bases::<G1Projective>::trusted(&device, &vec![point.into(); n]).unwrap();
         for strategy in STRATEGIES {
             let config = MsmConfig { strategy, ..MsmConfig::batches(3) };
@@ -106,7 +100,7 @@ fn hot_buckets_are_merged_segment_by_segment() {
     for i in 0..n {
         sums[i * 3 / n] += few[i % 7];
     }
-    for device in Device::all(SimOptions::default()) {
+    for device in devices(SimOptions::default()) {
         let bases = Bases::<G1Projective>::trusted(&device, &points).unwrap();
         for (numbers, pair_rounds) in [([1, 1, 1], 0), ([1, 2, 3], 0), ([2, 3, 4], 1)] {
             let scalars: Vec<Fr> = (0..n).map(|i| Fr::from(numbers[i * 3 / n])).collect();
@@ -136,7 +130,7 @@ fn graphs_and_pageable_results_change_no_product() {
     let rng = &mut ChaCha20Rng::seed_from_u64(7);
     let points: Vec<_> = (0..40).map(|_| G1Projective::rand(rng).into()).collect();
     let (first, second) = (scalars(rng, 40), scalars(rng, 40));
-    for device in Device::all(SimOptions::default()) {
+    for device in devices(SimOptions::default()) {
         let bases = Bases::<G1Projective>::new(&device, &points).unwrap();
         for batches in [1, 2, 5] {
             for strategy in STRATEGIES {

@@ -73,7 +73,8 @@ fn timed<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<Sample, Failure
     Ok(Sample { time_us: wall_us, wall_us, idle_us: None })
 }
 
-/// Rows `logs[i] * G` with random logarithms, and their weighted sum: row i counts 2^i times, the last one once.
+/// Rows `logs[i] * G` with random logarithms, and their weighted sum: those of a set count 2^(its first bit) times and doubling,
+/// but for the ones beyond its window's bits; the last row counts once.
 fn rows_of_known_sum<G: MsmGroup>(
     plan: &MsmPlan,
     rng: &mut impl rand_chacha::rand_core::RngCore,
@@ -88,6 +89,12 @@ fn rows_of_known_sum<G: MsmGroup>(
     };
     let rows = points.iter().map(row).collect();
     let (ones, bits) = logs.split_last().expect("a batch has rows");
-    let sum = bits.iter().rev().fold(Fr::from(0), |sum, log| sum.double() + log) + ones;
+    let sets = bits.chunks_exact(plan.window_bits as usize).zip(0..);
+    let of_set = |(logs, set): (&[Fr], u32)| {
+        let logs = logs[..plan.window_width(set) as usize].iter().rev();
+        logs.fold(Fr::from(0), |sum, log| sum.double() + log)
+            * Fr::from(2).pow([plan.window_start(set).into()])
+    };
+    let sum = sets.map(of_set).sum::<Fr>() + ones;
     (rows, G::generator() * sum)
 }

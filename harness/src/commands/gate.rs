@@ -63,6 +63,9 @@ pub struct GateArgs {
     /// Makes a baseline of these runs and writes it here; one that is there is remembered in it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["baseline", "rerun"])]
     pub make_baseline: Option<PathBuf>,
+    /// Keeps entries of the baseline that is there for benchmarks that these runs lack: runs of some groups alone
+    #[arg(long, requires = "make_baseline")]
+    pub keep_others: bool,
 }
 
 /// Runs the command, and gives its exit code.
@@ -152,7 +155,13 @@ fn write_reports(args: &GateArgs, report: &GateReport, head: Option<&Run>) -> Re
 fn make_baseline(args: &GateArgs, path: &Path, out: &mut dyn Write) -> Result<u8, Failure> {
     let runs: Vec<Run> = args.runs.iter().map(|named| read_run(named)).collect::<Result<_, _>>()?;
     let replaced = if path.exists() { Some(Baseline::read(path)?) } else { None };
-    let baseline = Baseline::new(&runs, replaced).map_err(|error| Failure::Usage(error.to_string()))?;
+    let kept = if args.keep_others { replaced.clone() } else { None };
+    let baseline = Baseline::new(&runs, replaced)
+        .and_then(|baseline| match kept {
+            Some(older) => baseline.keeping(older),
+            None => Ok(baseline),
+        })
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     write_json(path, &baseline)?;
     writeln!(out, "{}: {} benchmarks, {}", path.display(), baseline.entries.len(), baseline.line())
         .map_err(Failure::output)?;

@@ -21,6 +21,9 @@ pub struct BaselineEntry {
     pub run_medians_us: Vec<f64>,
     /// Half of the interval of a run's median as a share of it; the median of the runs.
     pub half_width: f64,
+    /// Last run of the older baseline that it was kept from, where the runs lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_from: Option<Source>,
 }
 
 impl BaselineEntry {
@@ -154,6 +157,23 @@ impl Baseline {
         })
     }
 
+    /// With the entries of an older baseline of the same machine whose benchmarks this one lacks.
+    ///
+    /// # Errors
+    /// [`BaselineError::Machines`].
+    pub fn keeping(mut self, older: Self) -> Result<Self, BaselineError> {
+        let (first, other) = (self.machine.identity(), older.machine.identity());
+        if first != other {
+            return Err(BaselineError::Machines { first, other });
+        }
+        let source = older.runs.last();
+        for (id, mut entry) in older.entries {
+            entry.kept_from = entry.kept_from.or_else(|| source.cloned());
+            self.entries.entry(id).or_insert(entry);
+        }
+        Ok(self)
+    }
+
     /// Machine, commit and date, as a reader takes them in.
     pub fn line(&self) -> String {
         let last = self.runs.last();
@@ -174,6 +194,7 @@ fn entry(runs: &[Run], id: &str) -> Option<(String, BaselineEntry)> {
         median_us: median(&run_medians_us)?,
         run_medians_us,
         half_width: median(&half_widths)?,
+        kept_from: None,
     };
     Some((id.into(), entry))
 }
