@@ -12,7 +12,7 @@ use gpu_core::{Device, DeviceBuf, Registered};
 use msm_gpu::schedule::{build, build_resident};
 use msm_gpu::{
     BaseSet, Bases, DeviceLimits, GroupKind, Msm, MsmConfig, MsmError, MsmGroup, MsmPlan, Operands,
-    PlanError, ScalarForm, Strategy, Table,
+    PlanError, ScalarForm, Table,
 };
 use rand_chacha::ChaCha20Rng;
 
