@@ -73,8 +73,8 @@ fn timed<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<Sample, Failure
     Ok(Sample { time_us: wall_us, wall_us, idle_us: None })
 }
 
-/// Rows `logs[i] * G` with random logarithms, and their weighted sum: those of a set count 2^(its first bit) times and doubling,
-/// but for the ones beyond its window's bits; the last row counts once.
+/// Rows `logs[i] * G` with random logarithms, and their weighted sum: those of a set count 2^(its first bit) times and
+/// doubling, but for the ones beyond its window's bits; the last row counts once.
 fn rows_of_known_sum<G: MsmGroup>(
     plan: &MsmPlan,
     rng: &mut impl rand_chacha::rand_core::RngCore,
