@@ -26,8 +26,10 @@ DEV void add_by_four(Xyzz* left, Xyzz* right, bool is_active) {
     Group::F* const of = part < 2 ? a : b;
     first = mul(Coord(of[part % 2]), Coord((part < 2 ? b : a)[2 + part % 2]));  // U1, S1, U2, S2
     of[part % 2] = canonical(first);
-    own_left = a[part];  // parts 2 and 3: their places are written by others after the barrier
-    own_right = b[part];
+    if (part >= 2) {  // now, since others write to these places after the barrier
+      own_left = a[part];
+      own_right = b[part];
+    }
   }
   __syncwarp();
   Coord P, R, second;

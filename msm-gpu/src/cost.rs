@@ -29,6 +29,8 @@ pub struct Costs {
     pub lone_mul: f64,
     /// What the device could have done while the host folds one row.
     pub fold_muls: f64,
+    /// Blocks of the accumulation that a multiprocessor holds, in G1 and in G2: what registers leave room for.
+    pub accumulation_blocks: [u64; 2],
 }
 
 /// Rows are known by their chip.
@@ -50,6 +52,7 @@ impl Costs {
         sort_muls: 0.9,
         lone_mul: 2.0e4,
         fold_muls: 7.0e4,
+        accumulation_blocks: [3, 2],
     };
 
     /// All chips that were measured. A new chip is a row here.
@@ -98,14 +101,19 @@ pub(crate) struct Choice {
 
 /// What one thread of the accumulation adds of so many entries: enough to fill the device, and beyond that longer parts,
 /// since each leaves two partial sums. Where that is little, such that no block is left over for a turn of its own.
-pub(crate) fn entries_per_thread(group: GroupKind, entries: u64, resident_threads: u64) -> u64 {
+pub(crate) fn entries_per_thread(
+    costs: &Costs,
+    group: GroupKind,
+    entries: u64,
+    resident_threads: u64,
+) -> u64 {
     let even = entries / resident_threads.max(1);
     if even > ENTRIES_MIN {
         return even.min(ENTRIES_MAX);
     }
     let cost = |per_thread: &u64| {
         let merges = entries.div_ceil(*per_thread) as f64 * group.add_muls();
-        accumulation_muls(group, entries, *per_thread, resident_threads) + merges
+        accumulation_muls(costs, group, entries, *per_thread, resident_threads) + merges
     };
     let counts = ENTRIES_MIN..=2 * ENTRIES_MIN;
     counts.min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("the range is not empty")
@@ -113,11 +121,18 @@ pub(crate) fn entries_per_thread(group: GroupKind, entries: u64, resident_thread
 
 /// Multiplications of the accumulation, and what else the device could do meanwhile: blocks of 128 threads on
 /// multiprocessors that hold a few at once, and are idle for a part of the time with a single one.
-fn accumulation_muls(group: GroupKind, entries: u64, per_thread: u64, resident_threads: u64) -> f64 {
+fn accumulation_muls(
+    costs: &Costs,
+    group: GroupKind,
+    entries: u64,
+    per_thread: u64,
+    resident_threads: u64,
+) -> f64 {
     let one_each = (resident_threads / 16).max(1); // threads, where each multiprocessor has one block
+    let [in_g1, in_g2] = costs.accumulation_blocks;
     let at_once = match group {
-        GroupKind::G1 => 3,
-        GroupKind::G2 => 2,
+        GroupKind::G1 => in_g1,
+        GroupKind::G2 => in_g2,
     };
     // Blocks that would just fit do not: the device spreads them a little unevenly.
     let blocks = entries.saturating_add(entries / 50).div_ceil(per_thread).div_ceil(one_each);
@@ -139,7 +154,7 @@ pub(crate) fn muls(product: &Product, choice: Choice) -> f64 {
     let left = entries / f64::from(1u32 << pair_rounds);
     let first = if pair_rounds > 0 { entries / 2.0 } else { 0.0 };
     let pairs = first * costs.first_pair_muls + (entries - first - left) * costs.next_pair_muls;
-    let entries_each = entries_per_thread(group, left as u64, product.resident_threads);
+    let entries_each = entries_per_thread(costs, group, left as u64, product.resident_threads);
     let per_thread = entries_each as f64;
     let merged = left / buckets / per_thread;
     // The last window can have far fewer bits than the others: its few buckets have so long runs that blocks merge them.
@@ -158,7 +173,7 @@ pub(crate) fn muls(product: &Product, choice: Choice) -> f64 {
     let reduction = (2.0 * buckets + left / per_thread) * group.add_muls() + alone;
     digits * costs.sort_muls
         + pairs * group.coord_muls()
-        + accumulation_muls(group, left as u64, entries_each, product.resident_threads)
+        + accumulation_muls(costs, group, left as u64, entries_each, product.resident_threads)
         + f64::from(pair_rounds) * costs.round_muls
         + reduction / f64::from(product.batches_per_reduction.max(1))
 }

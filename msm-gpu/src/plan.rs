@@ -708,7 +708,7 @@ impl MsmPlan {
         }
         let entries = (batch_len * u64::from(window_count) + filled_up / 2) >> pair_rounds;
         let resident = limits.resident_threads.max(1);
-        let entries_per_thread = cost::entries_per_thread(group, entries, resident) as u32;
+        let entries_per_thread = cost::entries_per_thread(limits.costs, group, entries, resident) as u32;
         let partials = entries / (u64::from(entries_per_thread) * (bucket_total - 1));
         let merge_partials_max = (4 * partials).max(8) as u32;
         // A quarter of the device's threads: each holds a point in registers. Lines are at most 64 threads
