@@ -159,7 +159,7 @@ impl Backend for Faulty {
         let mut kernels = self.inner.load(source)?;
         if matches!(self.fault, Fault::Greedy) {
             let greedy = kernels.iter_mut().filter(|kernel| kernel.entry.name == self.kernel);
-            greedy.for_each(|kernel| kernel.block_max = 32);
+            greedy.for_each(|kernel| kernel.block_max = 16);
         }
         Ok(kernels)
     }
@@ -275,6 +275,6 @@ fn b118_a_kernel_that_takes_too_much_is_refused_by_name() {
     for (name, error) in of_g1.into_iter().chain(of_g2) {
         let GpuError::Launch { kernel, reason } = error else { panic!("{name}: {error}") };
         assert_eq!(kernel, name);
-        assert!(reason.contains("threads per block, at most 32 fit"), "{name}: {reason}");
+        assert!(reason.contains("threads per block, at most 16 fit"), "{name}: {reason}");
     }
 }
