@@ -89,8 +89,9 @@ DEV Sum group_sum(const Sum& sum, u32 group) {
     __syncthreads();
     const u32 pairs = blockDim.x / group * stride;
     for (u32 pair = threadIdx.x / 4; pair - in_warp < pairs; pair += fours) {  // all of a warp or none
-      Xyzz* const left = &slots[pair / stride * group + pair % stride];
-      add_by_four(left, left + stride, pair < pairs);
+      const bool is_active = pair < pairs;
+      Xyzz* const left = &slots[is_active ? pair / stride * group + pair % stride : 0];
+      add_by_four(left, left + stride, is_active);
     }
   }
   __syncthreads();
