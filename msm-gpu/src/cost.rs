@@ -137,7 +137,7 @@ fn accumulation_muls(
     // Blocks that would just fit do not: the device spreads them a little unevenly.
     let blocks = entries.saturating_add(entries / 50).div_ceil(per_thread).div_ceil(one_each);
     let turns = if blocks % at_once == 1 { blocks as f64 + 0.9 } else { blocks as f64 };
-    turns * (one_each * per_thread) as f64 * group.add_affine_muls()
+    turns * one_each as f64 * per_thread as f64 * group.add_affine_muls()
 }
 
 /// Multiplications of one batch: additions of every digit's point to a bucket, then two additions a bucket in the reduction;
