@@ -90,26 +90,9 @@ msm_count_digits(u32* __restrict__ counts, const u32* __restrict__ digits, u32 n
 }
 EXPORT_KERNEL(msm_count_digits)
 
-// Exclusive prefix sum over the 256 threads of a block; every thread of the block calls it. total: sum over all.
-DEV u32 block_scan(u32 value, u32* total) {
-  __shared__ u32 sums[256];
-  const u32 t = threadIdx.x;
-  sums[t] = value;
-  __syncthreads();
-  for (u32 stride = 1; stride < 256; stride <<= 1) {
-    const u32 left = t >= stride ? sums[t - stride] : 0;
-    __syncthreads();
-    sums[t] += left;
-    __syncthreads();
-  }
-  const u32 inclusive = sums[t];
-  *total = sums[255];
-  __syncthreads();
-  return inclusive - value;
-}
-
+#define SCAN_THREADS 256
 #define SCAN_PER_THREAD 8
-#define SCAN_TILE (256 * SCAN_PER_THREAD)
+#define SCAN_TILE (SCAN_THREADS * SCAN_PER_THREAD)
 
 // msm_scan_tiles: prefix sums inside tiles of 2048 counters, one block per tile. Counters are rounded up to multiples of
 // 2^rounds.
@@ -118,7 +101,7 @@ DEV u32 block_scan(u32 value, u32* total) {
 //        tile_sums  u32[tiles + 1]       sum of each tile; the last not written
 //   cost per counter: 4 B read, 4 B written; bound by memory
 //   ref  [HSO07] step-efficient scan
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
 msm_scan_tiles(u32* __restrict__ offsets, u32* __restrict__ tile_sums, const u32* __restrict__ counts, u32 total,
                u32 rounds) {
   const u32 rest = (1u << rounds) - 1;
@@ -129,8 +112,9 @@ msm_scan_tiles(u32* __restrict__ offsets, u32* __restrict__ tile_sums, const u32
     count[k] = first + k < total ? (counts[first + k] + rest) & ~rest : 0;
     sum += count[k];
   }
+  __shared__ u32 sums[SCAN_THREADS];
   u32 tile_sum;
-  u32 before = block_scan(sum, &tile_sum);
+  u32 before = block_scan<SCAN_THREADS>(sums, sum, &tile_sum);
   for (u32 k = 0; k < SCAN_PER_THREAD; k++) {
     if (first + k < total) offsets[first + k] = before;
     before += count[k];
@@ -142,14 +126,15 @@ EXPORT_COLLECTIVE(msm_scan_tiles)
 // msm_scan_sums: prefix sums of the tile sums, in place, by one block.
 //   in/out  tile_sums  u32[tiles + 1]    sums before; exclusive prefix sums and their total after
 //   cost per tile: 8 B; one block, so bound by latency
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
 msm_scan_sums(u32* __restrict__ tile_sums, u32 tiles) {
+  __shared__ u32 sums[SCAN_THREADS];
   u32 carry = 0;
-  for (u32 first = 0; first < tiles; first += 256) {
+  for (u32 first = 0; first < tiles; first += SCAN_THREADS) {
     const u32 i = first + threadIdx.x;
     const u32 value = i < tiles ? tile_sums[i] : 0;
     u32 sum;
-    const u32 before = block_scan(value, &sum);
+    const u32 before = block_scan<SCAN_THREADS>(sums, value, &sum);
     if (i < tiles) tile_sums[i] = carry + before;
     carry += sum;
   }

@@ -36,3 +36,22 @@ DEV u32 add_shared(u32* counters, u32 key, bool counts, u32 unit) {
   return before + unit * turn;
 #endif
 }
+
+// Exclusive prefix sum over the THREADS threads of a block; every thread of the block calls it. total: sum over all.
+//   sums  u32[THREADS] in shared memory, which the next call may use again
+template <u32 THREADS>
+DEV u32 block_scan(u32* sums, u32 value, u32* total) {
+  const u32 t = threadIdx.x;
+  sums[t] = value;
+  __syncthreads();
+  for (u32 stride = 1; stride < THREADS; stride <<= 1) {
+    const u32 left = t >= stride ? sums[t - stride] : 0;
+    __syncthreads();
+    sums[t] += left;
+    __syncthreads();
+  }
+  const u32 inclusive = sums[t];
+  *total = sums[THREADS - 1];
+  __syncthreads();
+  return inclusive - value;
+}

@@ -24,23 +24,6 @@ DEV void clear(u32* counters, u32 count) {
   for (u32 k = threadIdx.x; k < count; k += TILE_THREADS) counters[k] = 0;
 }
 
-// Exclusive prefix sum over the threads of a block; every thread of the block calls it. total: sum over all.
-DEV u32 tile_scan(u32* sums, u32 value, u32* total) {
-  const u32 t = threadIdx.x;
-  sums[t] = value;
-  __syncthreads();
-  for (u32 stride = 1; stride < TILE_THREADS; stride <<= 1) {
-    const u32 left = t >= stride ? sums[t - stride] : 0;
-    __syncthreads();
-    sums[t] += left;
-    __syncthreads();
-  }
-  const u32 inclusive = sums[t];
-  *total = sums[TILE_THREADS - 1];
-  __syncthreads();
-  return inclusive - value;
-}
-
 // Sorts a tile by counter. Every thread of the block calls it, with the counters of its items, NONE where it has none.
 //   counters  u32[COUNTERS] in shared memory, zero before; after: add the position of an item to the counter's for its place
 //   scratch   u32[TILE_THREADS] in shared memory
@@ -62,7 +45,7 @@ DEV u32 sort_tile(u32 position[PER_THREAD], u32* counters, u32* scratch, const u
     count[k] = counters[first + k];
     sum += count[k];
   }
-  u32 begin = tile_scan(scratch, sum, &total);
+  u32 begin = block_scan<TILE_THREADS>(scratch, sum, &total);
   u32 places[COUNTERS_PER_THREAD];
 #pragma unroll
   for (u32 k = 0; k < COUNTERS_PER_THREAD; k++) {

@@ -1078,8 +1078,8 @@ impl Collector {
     }
 }
 
-/// Work of the merge by blocks for uniform scalars: the last window has fewer bits than the others, so its
-/// few buckets can have runs over many threads.
+/// Work of the merge by blocks for uniform scalars, where the last window has fewer bits than the others: its few buckets
+/// have runs over many threads.
 fn hot_work(plan: &MsmPlan, batch_len: u64) -> Work {
     let last_bits = SCALAR_BITS.saturating_sub(plan.window_start(plan.window_count - 1));
     let last_buckets = (1u64 << last_bits).min(u64::from(plan.bucket_count));
@@ -1087,14 +1087,14 @@ fn hot_work(plan: &MsmPlan, batch_len: u64) -> Work {
     if partials <= u64::from(plan.merge_partials_max) {
         return Work::default();
     }
-    let add = plan.group.add_muls();
-    let threads = u64::from(MERGE_HOT_THREADS);
+    let (add, by_four) = (plan.group.add_muls(), plan.group.add_by_four_muls());
+    let per_thread = partials.div_ceil(u64::from(MERGE_HOT_THREADS));
     let turns = last_buckets.div_ceil(u64::from(MERGE_HOT_BLOCKS));
-    let chain = turns * (partials.div_ceil(threads) + u64::from(MERGE_HOT_THREADS.ilog2()));
+    let chain = per_thread as f64 * add + f64::from(MERGE_HOT_THREADS.ilog2() + 2) * by_four;
     Work {
         fp_muls: (partials * last_buckets) as f64 * add,
         bytes: 0.0,
-        chain_muls: chain as f64 * add * CALLED,
+        chain_muls: turns as f64 * chain * CALLED,
     }
 }
 
