@@ -167,6 +167,27 @@ fn what_cannot_be_measured_ends_with_its_exit_code() {
     }
 }
 
+#[test]
+fn what_was_measured_before_a_failure_is_kept() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let [json, cases, key] =
+        ["run.json", "cases.toml", "sapling-output.params"].map(|name| directory.path().join(name));
+    let sizes = include_str!("../../benches/cases.toml");
+    let (before, proof) = sizes.split_once("[proof]").expect("sizes of proofs");
+    let with_sapling = proof.replacen("smoke = [\"mimc:15\"]", "smoke = [\"sapling-output\"]", 1);
+    std::fs::write(&cases, format!("{before}[proof]{with_sapling}")).expect("a file");
+    std::fs::write(&key, "no key").expect("a file");
+    let line = ["bench", "--device", "sim", "--smoke", "--groups", "field,proof", "--only", "fp_mul,proof"];
+    let files = ["--json", text(&json), "--cases", text(&cases), "--params", text(directory.path())];
+    let output = harness(&[&line[..], &files].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{error}");
+    assert!(error.contains("sapling-output.params"), "{error}");
+    let run = Run::read(&json).expect("a run");
+    let ids: Vec<_> = run.measurements.iter().map(|found| found.id.as_str()).collect();
+    assert_eq!(ids, ["sim/field/fp_mul_chain"]);
+}
+
 fn squares(values: &[Fq], count: u32) -> Vec<Fq> {
     values.iter().map(|value| (0..count).fold(*value, |value, _| value.square())).collect()
 }

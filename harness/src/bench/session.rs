@@ -70,7 +70,7 @@ impl Case {
 }
 
 /// What criterion does not keep of a benchmark.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Note {
     case: Case,
     /// Wall time an iteration of each call of the benchmark, those of warming up first.
@@ -274,22 +274,22 @@ impl<'a> Session<'a> {
         self.ratios.push(ratio);
     }
 
-    /// The run as data, from what criterion has left in its directory.
+    /// What was measured so far as data, from what criterion has left in its directory.
     ///
     /// # Errors
     /// [`Failure::Record`] if it left nothing that can be read.
-    pub fn finish(self, criterion_directory: &Path, started: String) -> Result<Run, Failure> {
-        let mut measurements = self.measured;
+    pub fn so_far(&self, criterion_directory: &Path, started: &str) -> Result<Run, Failure> {
+        let mut measurements = self.measured.clone();
         if !self.notes.is_empty() {
             let kept = criterion_files::read_directory(criterion_directory)?;
-            for note in self.notes {
+            for note in &self.notes {
                 let id = note.case.id();
                 let found = kept.iter().find(|kept| kept.id == id);
                 measurements.extend(found.map(|kept| joined(note, kept)));
             }
         }
         let machine = machine::machine(&self.device);
-        let mut conditions = self.conditions;
+        let mut conditions = self.conditions.clone();
         if let Some(profile) = &self.device.info().profile {
             conditions.insert(0, format!("virtual clock: predicted for {}", profile.name));
         }
@@ -303,21 +303,21 @@ impl<'a> Session<'a> {
             schema: SCHEMA,
             harness: env!("CARGO_PKG_VERSION").into(),
             commit: machine::commit(),
-            date: started,
+            date: started.into(),
             seed: format!("{:#x}", self.settings.seed),
             scale: self.settings.scale,
             machine,
             conditions,
             planted_percent: self.settings.planted_percent,
             measurements,
-            skipped: self.skipped,
-            ratios: self.ratios,
+            skipped: self.skipped.clone(),
+            ratios: self.ratios.clone(),
         })
     }
 }
 
-fn joined(note: Note, kept: &criterion_files::Kept) -> Measurement {
-    let Note { case, mut wall_us, idle_us } = note;
+fn joined(note: &Note, kept: &criterion_files::Kept) -> Measurement {
+    let Note { case, mut wall_us, idle_us } = note.clone();
     // The last calls are the samples.
     let warm_up_calls = wall_us.len().saturating_sub(kept.samples_us.len());
     wall_us.drain(..warm_up_calls);

@@ -37,7 +37,7 @@ pub struct BenchArgs {
     /// Seed of bases, scalars and circuits
     #[arg(long, default_value = "0x62656e6368", value_parser = parse_seed)]
     pub seed: u64,
-    /// Writes the run to a file as JSON
+    /// Writes the run to a file as JSON, anew after each group
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Where criterion keeps its files, to compare with its own last ones; a directory that is removed if not given
@@ -81,8 +81,15 @@ pub fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
     let started = machine::now();
     let mut criterion = Session::criterion(&settings).output_directory(directory);
     let mut session = Session::new(&device, settings, &mut criterion);
-    session.run(if args.groups.is_empty() { &Group::ALL } else { &args.groups })?;
-    let run = session.finish(directory, started)?;
+    let groups = if args.groups.is_empty() { &Group::ALL } else { args.groups.as_slice() };
+    for group in groups {
+        session.run(&[*group])?;
+        // Now, since a night has only so much time: what was measured is not lost with what was not.
+        if let Some(path) = &args.json {
+            write_json(path, &session.so_far(directory, &started)?)?;
+        }
+    }
+    let run = session.so_far(directory, &started)?;
     if args.criterion.is_some() && directory.is_dir() {
         write_json(&directory.join(MACHINE_FILE), &run.machine)?;
     }
@@ -95,7 +102,6 @@ pub fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
     )
     .map_err(Failure::output)?;
     if let Some(path) = &args.json {
-        write_json(path, &run)?;
         writeln!(out, "written to {}", path.display()).map_err(Failure::output)?;
     }
     Ok(Judgement::Good)
