@@ -1,6 +1,6 @@
 //! The plan is a pure function: its laws, without a device.
 
-use gpu_core::schedule::{Action, MAIN, Op};
+use gpu_core::schedule::{Action, Arg, MAIN, Op};
 use gpu_core::sim::SimOptions;
 use gpu_core::{Device, Schedule, Space};
 use msm_gpu::plan::BATCHES_MAX;
@@ -238,7 +238,8 @@ fn patterns_and_result_memories_read_what_they_print() {
         }
         let graph = format!("graph:{strategy}").parse::<SyncPattern>().unwrap();
         assert_eq!(graph.to_string(), format!("graph({strategy})"));
-        assert_eq!(MsmConfig::default().with_pattern(graph).strategy, strategy);
+        let config = MsmConfig::default().with_pattern(graph);
+        assert_eq!((config.strategy, config.graph), (strategy, true));
     }
     for memory in [ResultMemory::Pinned, ResultMemory::Pageable] {
         assert_eq!(memory.to_string().parse(), Ok(memory));
@@ -285,6 +286,136 @@ fn sizes_of_a_plan_are_those_worked_out_by_hand() {
     // Wide windows have many lines: two threads each; on a device of any size a warp at most.
     assert_eq!(with(1 << 20, 20, resident).line_threads, 2);
     assert_eq!(with(1 << 20, 20, u64::MAX).line_threads, 32);
+}
+
+const HUGE: DeviceLimits = DeviceLimits { free_bytes: u64::MAX, ..H200 };
+
+fn over(group: GroupKind, bases: BaseSet, config: &MsmConfig) -> Result<MsmPlan, PlanError> {
+    MsmPlan::new(group, ScalarForm::Montgomery, bases, config, &HUGE)
+}
+
+fn with_table(count: u64, window_bits: u32, columns: u32) -> BaseSet {
+    BaseSet { count, table: Some(Table { window_bits, columns }), streamed: false }
+}
+
+/// The same with rounds of pairs, partitions and tables, which share buckets between windows.
+#[test]
+fn sizes_with_rounds_partitions_and_tables_are_those_worked_out_by_hand() {
+    let rounds = |rounds| MsmConfig { pair_rounds: Some(rounds), ..MsmConfig::default() };
+    let bases = with_table(1 << 20, 19, 14);
+    let plan = over(GroupKind::G1, bases, &rounds(3)).unwrap();
+    assert_eq!((plan.set_count, plan.bucket_total(), plan.table()), (1, (1 << 18) + 1, bases.table));
+    assert_eq!(plan.bases_bytes(), 14 * 96 << 20);
+    // 14 digits of each point, seven fillers of each bucket, and up to the next eight.
+    assert_eq!(plan.entries_of(1 << 20), 16_515_080);
+    assert_eq!((plan.partition_bits, plan.partition_count()), (11, 129));
+    // 2 064 385 points that three rounds leave.
+    let each = plan.entries_per_thread;
+    assert!((8..=16).contains(&each), "{each}");
+    assert_eq!(plan.accumulate_threads(1 << 20), 2_064_385_u64.div_ceil(each.into()));
+    // A quarter of the device's 270 336 threads in G1; 67 584 threads for 1024 lines are capped at 32 each.
+    assert_eq!((plan.pair_threads, plan.line_threads), (67_584, 32));
+    // Rows and columns differ: 2^10 of each kind is what decides.
+    assert_eq!(over(GroupKind::G1, with_table(1 << 20, 21, 13), &rounds(0)).unwrap().line_threads, 32);
+
+    // Three columns: windows nine sets apart share their buckets.
+    let partitioned = MsmConfig { partitioned: Some(true), ..rounds(1) };
+    let plan = over(GroupKind::G2, with_table(1000, 10, 3), &partitioned).unwrap();
+    assert_eq!((plan.window_count, plan.set_count, plan.bucket_total()), (26, 9, 9 * 512 + 1));
+    assert_eq!((plan.partition_bits, plan.partition_count()), (9, 10));
+    assert_eq!((plan.entries_of(1000), plan.pair_threads), (30_610, 33_792));
+    // A table of the bases alone is none.
+    assert_eq!(over(GroupKind::G1, with_table(1000, 10, 1), &rounds(0)).unwrap().table(), None);
+
+    // Fillers count in full for memory and by half for the work: 13 * 2^18 digits and half of 20 447 238 over four.
+    let config = MsmConfig { window_bits: Some(20), ..rounds(2) };
+    let limits = DeviceLimits { resident_threads: 100_000, ..HUGE };
+    let plan = MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, 1 << 18, &config, &limits).unwrap();
+    assert_eq!(plan.entries_per_thread, 34);
+    // Four times the 1057 parts of 31 entries in each of 256 buckets.
+    let config = MsmConfig { window_bits: Some(2), ..rounds(0) };
+    assert_eq!(over(GroupKind::G1, (1 << 16).into(), &config).unwrap().merge_partials_max, 4228);
+}
+
+/// Digits are sorted by way of partitions from 2^22 on.
+#[test]
+fn partitions_begin_where_the_cache_ends() {
+    let bits = |window_bits, count: u64| {
+        let config = MsmConfig { window_bits: Some(window_bits), ..MsmConfig::default() };
+        over(GroupKind::G1, count.into(), &config).unwrap().partition_bits
+    };
+    assert_eq!([161_319, 161_320].map(|count| bits(10, count)), [0, 9]);
+    assert_eq!([(1 << 18) - 1, 1 << 18].map(|count| bits(16, count)), [0, 11]);
+}
+
+/// What numbers of 32 bits count: entries with all their fillers, and points of a table.
+#[test]
+fn bounds_on_counts_are_exact() {
+    let with = |window_bits, rounds| MsmConfig {
+        window_bits: Some(window_bits),
+        pair_rounds: Some(rounds),
+        ..MsmConfig::default()
+    };
+    // 15 windows divide 2^32 - 1; with 26 windows of 512 buckets and seven fillers for each, 93 198 are taken.
+    for (config, most) in [(with(18, 0), 286_331_153_u64), (with(10, 3), 165_187_465)] {
+        assert_eq!(over(GroupKind::G1, most.into(), &config).unwrap().batch_count, 1);
+        let error = over(GroupKind::G1, (most + 1).into(), &config).unwrap_err();
+        assert!(
+            matches!(error, PlanError::BatchTooLong { batch_len, .. } if batch_len == most + 1),
+            "{error}"
+        );
+    }
+    let config = MsmConfig::batches(64);
+    let most = with_table((1 << 30) - 1, 20, 2);
+    assert_eq!(over(GroupKind::G1, most, &config).unwrap().column_count, 2);
+    let error = over(GroupKind::G1, BaseSet { count: 1 << 30, ..most }, &config).unwrap_err();
+    assert_eq!(error, PlanError::TableTooLong { columns: 2, base_count: 1 << 30 });
+    let error = over(GroupKind::G1, BaseSet { streamed: true, ..most }, &config).unwrap_err();
+    assert_eq!(error, PlanError::StreamedTable);
+}
+
+/// Pairs of a round, its threads, and threads of its inversion, of each launch in a schedule.
+fn round_threads(plan: &MsmPlan) -> Vec<(u32, u32, u32)> {
+    let numbers = |op: &Op| -> Option<(String, Vec<u32>)> {
+        let Action::Launch { launch, .. } = &op.action else { return None };
+        let numbers = launch.args.iter().filter_map(|arg| match arg {
+            Arg::U32(number) => Some(*number),
+            _ => None,
+        });
+        Some((launch.kernel.to_string(), numbers.collect()))
+    };
+    let launches: Vec<_> = build(plan).ops.iter().filter_map(numbers).collect();
+    let of = |stem: &'static str| {
+        launches.iter().filter(move |(name, _)| name.contains(stem)).map(|(_, numbers)| numbers.clone())
+    };
+    let inversions = of("msm_invert_totals");
+    let forward = of("_forward").zip(inversions).map(|(forward, inversion)| {
+        let [.., pairs, threads] = forward[..] else { panic!("{forward:?}") };
+        let [count, invert_threads] = inversion[..] else { panic!("{inversion:?}") };
+        assert_eq!(count, threads, "each thread of a round leaves one product");
+        (pairs, threads, invert_threads)
+    });
+    forward.collect()
+}
+
+/// As many threads as the device holds, up to four times as many, or with 128 pairs at most; 16 products an inversion.
+#[test]
+fn rounds_have_threads_for_their_pairs() {
+    let plan = |group, bases: BaseSet, rounds| {
+        let config = MsmConfig { pair_rounds: Some(rounds), ..MsmConfig::default() };
+        over(group, bases, &config).unwrap()
+    };
+    assert_eq!(
+        round_threads(&plan(GroupKind::G1, with_table(1 << 20, 19, 14), 3)),
+        [(8_257_540, 4 * 67_584, 16_896), (4_128_770, 2 * 67_584, 16_896), (2_064_385, 67_584, 16_896)]
+    );
+    // 2^25 pairs at a time, eight turns of 33 792 threads in G2, and what is left over.
+    let rounds = round_threads(&plan(GroupKind::G2, with_table(1 << 22, 15, 18), 1));
+    assert_eq!(rounds[0], (1 << 25, 8 * 33_792, 16_896));
+    assert_eq!(rounds.len(), 2);
+    // Four pairs a thread where there are few, each inverted alone.
+    let rounds = round_threads(&plan(GroupKind::G1, with_table(100, 10, 26), 1));
+    assert_eq!(rounds, [(1557, 390, 390)]);
 }
 
 /// Windows follow each other over all bits, as wide as was asked for or one bit less, where nothing keeps them equal:
