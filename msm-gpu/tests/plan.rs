@@ -337,6 +337,17 @@ fn sizes_with_rounds_partitions_and_tables_are_those_worked_out_by_hand() {
     assert_eq!(over(GroupKind::G1, (1 << 16).into(), &config).unwrap().merge_partials_max, 4228);
 }
 
+/// What points weigh, and what additions of them cost, in G1 and in G2.
+#[test]
+fn a_group_is_known_by_its_coordinates() {
+    let of = |group: GroupKind| {
+        let bytes = (group.affine_bytes(), group.xyzz_bytes());
+        (bytes, [group.add_affine_muls(), group.add_muls(), group.add_by_four_muls()])
+    };
+    assert_eq!(of(GroupKind::G1), ((96, 192), [10.0, 14.0, 5.0]));
+    assert_eq!(of(GroupKind::G2), ((192, 384), [30.0, 42.0, 15.0]));
+}
+
 /// Digits are sorted by way of partitions from 2^22 on.
 #[test]
 fn partitions_begin_where_the_cache_ends() {
@@ -356,8 +367,11 @@ fn bounds_on_counts_are_exact() {
         pair_rounds: Some(rounds),
         ..MsmConfig::default()
     };
-    // 15 windows divide 2^32 - 1; with 26 windows of 512 buckets and seven fillers for each, 93 198 are taken.
-    for (config, most) in [(with(18, 0), 286_331_153_u64), (with(10, 3), 165_187_465)] {
+    // 15 windows divide 2^32 - 1; with 26 windows of 512 buckets and seven fillers for each, and seven up to the next eight,
+    // 93 198 are taken, with 13 of 2^19 47 710 222.
+    for (config, most) in
+        [(with(18, 0), 286_331_153_u64), (with(10, 3), 165_187_465), (with(20, 3), 326_712_082)]
+    {
         assert_eq!(over(GroupKind::G1, most.into(), &config).unwrap().batch_count, 1);
         let error = over(GroupKind::G1, (most + 1).into(), &config).unwrap_err();
         assert!(
