@@ -5,6 +5,7 @@ use gpu_core::backend::{Backend, HostSpan, Kernel, LaunchArg};
 use gpu_core::cuda::{CudaBackend, device_count};
 use gpu_core::kernel::{KernelEntry, SimKernel};
 use gpu_core::schedule::{Action, BufferId, MAIN, Region};
+use gpu_core::sim::SimOptions;
 use gpu_core::{
     Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, ModuleSource, Registered, Schedule, Space,
     Workspace,
@@ -473,6 +474,28 @@ fn a_schedule_runs_as_graphs_by_the_rules_of_capture() {
                 );
             }
         }
+    });
+}
+
+/// A schedule with a hazard is shown on the simulated device, and never gets to a real one.
+#[test]
+fn a_schedule_with_a_hazard_is_refused_by_a_real_device() {
+    with_driver("a_schedule_with_a_hazard_is_refused_by_a_real_device", &[], &[], || {
+        let mut racy = relay(false);
+        let wait = racy.ops.iter().position(|op| op.name == "wait").expect("a wait");
+        racy.ops.remove(wait);
+        assert!(matches!(CheckedSchedule::new(racy.clone()), Err(GpuError::Hazard { .. })));
+        let checked = CheckedSchedule::new(relay(false)).expect("no hazards");
+        let unchecked = CheckedSchedule::for_simulation_only(racy);
+        assert_eq!((checked.is_simulation_only(), unchecked.is_simulation_only()), (false, true));
+        let (checked, unchecked) = (Arc::new(checked), Arc::new(unchecked));
+        let (cuda, sim) = (Device::cuda(0).expect("the stand-in opens"), Device::sim(SimOptions::default()));
+        for (device, schedule) in [(&sim, &checked), (&sim, &unchecked), (&cuda, &checked)] {
+            Workspace::new(device, schedule.clone()).expect("memory");
+        }
+        let error = Workspace::new(&cuda, unchecked).expect_err("it has a hazard");
+        assert!(matches!(error, GpuError::Incomplete { .. }), "{error}");
+        assert!(error.to_string().contains("simulated device only"), "{error}");
     });
 }
 
