@@ -305,7 +305,7 @@ fn sizes_with_rounds_partitions_and_tables_are_those_worked_out_by_hand() {
     let bases = with_table(1 << 20, 19, 14);
     let plan = over(GroupKind::G1, bases, &rounds(3)).unwrap();
     assert_eq!((plan.set_count, plan.bucket_total(), plan.table()), (1, (1 << 18) + 1, bases.table));
-    assert_eq!(plan.bases_bytes(), 14 * 96 << 20);
+    assert_eq!(plan.bases_bytes(), (14 * 96) << 20);
     // 14 digits of each point, seven fillers of each bucket, and up to the next eight.
     assert_eq!(plan.entries_of(1 << 20), 16_515_080);
     assert_eq!((plan.partition_bits, plan.partition_count()), (11, 129));
