@@ -315,7 +315,7 @@ fn sizes_with_rounds_partitions_and_tables_are_those_worked_out_by_hand() {
     assert_eq!(plan.accumulate_threads(1 << 20), 2_064_385_u64.div_ceil(each.into()));
     // A quarter of the device's 270 336 threads in G1; 67 584 threads for 1024 lines are capped at 32 each.
     assert_eq!((plan.pair_threads, plan.line_threads), (67_584, 32));
-    // Rows and columns differ: 2^10 of each kind is what decides.
+    // 2^10 rows and as many columns leave 33 threads for each line.
     assert_eq!(over(GroupKind::G1, with_table(1 << 20, 21, 13), &rounds(0)).unwrap().line_threads, 32);
 
     // Three columns: windows nine sets apart share their buckets.
