@@ -33,8 +33,8 @@
 //! to wait for.
 
 use crate::plan::{
-    MERGE_HOT_BLOCKS, MERGE_HOT_THREADS, MsmPlan, REDUCE_BLOCK, ResultMemory, SCALAR_BITS, SCAN_TILE,
-    ScalarForm, Strategy,
+    GroupKind, MERGE_HOT_BLOCKS, MERGE_HOT_THREADS, MsmPlan, REDUCE_BLOCK, ResultMemory, SCALAR_BITS,
+    SCAN_TILE, ScalarForm, Strategy,
 };
 use gpu_core::Space;
 use gpu_core::schedule::{
@@ -875,13 +875,12 @@ impl Builder<'_> {
             Arg::U32(high),
             Arg::U32(plan.line_threads),
         ];
-        let (add, by_four) = (plan.group.add_muls(), plan.group.add_by_four_muls());
+        let add = plan.group.add_muls();
         let per_thread = (1 << low) / plan.line_threads;
         let work = Work {
             fp_muls: plan.bucket_total() as f64 * 2.0 * add,
             bytes: (2 * plan.bucket_total() * plan.group.xyzz_bytes()) as f64,
-            chain_muls: (f64::from(per_thread) * add + f64::from(plan.line_threads.ilog2() + 2) * by_four)
-                * CALLED,
+            chain_muls: (f64::from(per_thread) * add + tree_muls(plan.group, plan.line_threads)) * CALLED,
         };
         let blocks =
             |lines: u64, threads: u32| (lines * u64::from(threads)).div_ceil(u64::from(REDUCE_BLOCK));
@@ -1078,6 +1077,11 @@ impl Collector {
     }
 }
 
+/// What waits for another in a tree over so many neighbouring threads: its levels by four threads each, the first in turns.
+fn tree_muls(group: GroupKind, threads: u32) -> f64 {
+    f64::from(threads.ilog2() + 2) * group.add_by_four_muls()
+}
+
 /// Work of the merge by blocks for uniform scalars, where the last window has fewer bits than the others: its few buckets
 /// have runs over many threads.
 fn hot_work(plan: &MsmPlan, batch_len: u64) -> Work {
@@ -1087,10 +1091,10 @@ fn hot_work(plan: &MsmPlan, batch_len: u64) -> Work {
     if partials <= u64::from(plan.merge_partials_max) {
         return Work::default();
     }
-    let (add, by_four) = (plan.group.add_muls(), plan.group.add_by_four_muls());
+    let add = plan.group.add_muls();
     let per_thread = partials.div_ceil(u64::from(MERGE_HOT_THREADS));
     let turns = last_buckets.div_ceil(u64::from(MERGE_HOT_BLOCKS));
-    let chain = per_thread as f64 * add + f64::from(MERGE_HOT_THREADS.ilog2() + 2) * by_four;
+    let chain = per_thread as f64 * add + tree_muls(plan.group, MERGE_HOT_THREADS);
     Work {
         fp_muls: (partials * last_buckets) as f64 * add,
         bytes: 0.0,

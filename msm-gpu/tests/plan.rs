@@ -463,10 +463,7 @@ fn windows_are_as_equal_as_they_can_be() {
         }
     }
     // 2^20 points in 14 windows: four of 19 bits, ten of 18.
-    let bases =
-        BaseSet { count: 1 << 20, table: Some(Table { window_bits: 19, columns: 14 }), streamed: false };
-    let plan =
-        MsmPlan::new(GroupKind::G1, ScalarForm::Montgomery, bases, &MsmConfig::default(), &H200).unwrap();
+    let plan = over(GroupKind::G1, with_table(1 << 20, 19, 14), &MsmConfig::default()).unwrap();
     assert_eq!(
         (plan.window_count, plan.wide_count, plan.window_width(3), plan.window_width(4)),
         (14, 4, 19, 18)
@@ -477,13 +474,12 @@ fn windows_are_as_equal_as_they_can_be() {
 /// More points, wider windows, give or take two bits; rounds of pairs, and tables of all columns, where they pay.
 #[test]
 fn windows_and_rounds_grow_with_the_product() {
-    let huge = DeviceLimits { free_bytes: u64::MAX, ..H200 };
     for group in [GroupKind::G1, GroupKind::G2] {
         let mut bits = 0;
         for log_n in 0..=28 {
-            let plan = MsmPlan::new(group, ScalarForm::Montgomery, 1 << log_n, &MsmConfig::default(), &huge);
+            let plan = over(group, (1 << log_n).into(), &MsmConfig::default());
             let plan = plan.unwrap_or_else(|error| panic!("2^{log_n}: {error}"));
-            let table = Table::within(group, 1 << log_n, 64 << 30, None, &huge);
+            let table = Table::within(group, 1 << log_n, 64 << 30, None, &HUGE);
             println!("{group:?} 2^{log_n}: {} {} table {table:?}", plan.window_bits, plan.pair_rounds);
             assert!(plan.window_bits + 2 >= bits, "2^{log_n}: {plan:?}");
             bits = bits.max(plan.window_bits);

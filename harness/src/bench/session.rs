@@ -285,7 +285,7 @@ impl<'a> Session<'a> {
             for note in &self.notes {
                 let id = note.case.id();
                 let found = kept.iter().find(|kept| kept.id == id);
-                measurements.extend(found.map(|kept| joined(note, kept)));
+                measurements.extend(found.map(|kept| joined(note.clone(), kept)));
             }
         }
         let machine = machine::machine(&self.device);
@@ -316,8 +316,8 @@ impl<'a> Session<'a> {
     }
 }
 
-fn joined(note: &Note, kept: &criterion_files::Kept) -> Measurement {
-    let Note { case, mut wall_us, idle_us } = note.clone();
+fn joined(note: Note, kept: &criterion_files::Kept) -> Measurement {
+    let Note { case, mut wall_us, idle_us } = note;
     // The last calls are the samples.
     let warm_up_calls = wall_us.len().saturating_sub(kept.samples_us.len());
     wall_us.drain(..warm_up_calls);

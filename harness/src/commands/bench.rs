@@ -82,14 +82,15 @@ pub fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<Judgement, Failure> 
     let mut criterion = Session::criterion(&settings).output_directory(directory);
     let mut session = Session::new(&device, settings, &mut criterion);
     let groups = if args.groups.is_empty() { &Group::ALL } else { args.groups.as_slice() };
+    let mut run = session.so_far(directory, &started)?;
     for group in groups {
         session.run(&[*group])?;
+        run = session.so_far(directory, &started)?;
         // Now, since a night has only so much time: what was measured is not lost with what was not.
         if let Some(path) = &args.json {
-            write_json(path, &session.so_far(directory, &started)?)?;
+            write_json(path, &run)?;
         }
     }
-    let run = session.so_far(directory, &started)?;
     if args.criterion.is_some() && directory.is_dir() {
         write_json(&directory.join(MACHINE_FILE), &run.machine)?;
     }
