@@ -377,6 +377,8 @@ fn digits_of_several_tiles_are_sorted() {
             (TILE, 1, 2, 1024, 10),
             (TILE + 1, 5, 3, 256, 1),
             (2 * TILE - 1, 900, 2, 4096, 3),
+            (TILE + 700, 1, 1, 8192, 1),
+            (2 * TILE, 2, 2, 4096, 11),
         ] {
             let windows = 3;
             let mut digits: Vec<u32> = (0..(windows + 1) as usize * n)

@@ -112,7 +112,7 @@ msm_scan_tiles(u32* __restrict__ offsets, u32* __restrict__ tile_sums, const u32
     count[k] = first + k < total ? (counts[first + k] + rest) & ~rest : 0;
     sum += count[k];
   }
-  __shared__ u32 sums[SCAN_THREADS];
+  __shared__ u32 sums[SCAN_THREADS / WARP_LANES];
   u32 tile_sum;
   u32 before = block_scan<SCAN_THREADS>(sums, sum, &tile_sum);
   for (u32 k = 0; k < SCAN_PER_THREAD; k++) {
@@ -128,7 +128,7 @@ EXPORT_COLLECTIVE(msm_scan_tiles)
 //   cost per tile: 8 B; one block, so bound by latency
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
 msm_scan_sums(u32* __restrict__ tile_sums, u32 tiles) {
-  __shared__ u32 sums[SCAN_THREADS];
+  __shared__ u32 sums[SCAN_THREADS / WARP_LANES];
   u32 carry = 0;
   for (u32 first = 0; first < tiles; first += SCAN_THREADS) {
     const u32 i = first + threadIdx.x;

@@ -37,21 +37,29 @@ DEV u32 add_shared(u32* counters, u32 key, bool counts, u32 unit) {
 #endif
 }
 
+// Inclusive prefix sum over the lanes of a warp, all of which call it.
+DEV u32 warp_scan(u32 value) {
+#pragma unroll
+  for (u32 step = 1; step < WARP_LANES; step <<= 1) {
+    const u32 left = __shfl_up_sync(WARP_ALL, value, step);
+    if (threadIdx.x % WARP_LANES >= step) value += left;
+  }
+  return value;
+}
+
 // Exclusive prefix sum over the THREADS threads of a block; every thread of the block calls it. total: sum over all.
-//   sums  u32[THREADS] in shared memory, which the next call may use again
+//   sums  u32[THREADS / 32] in shared memory, which the next call may use again
 template <u32 THREADS>
 DEV u32 block_scan(u32* sums, u32 value, u32* total) {
-  const u32 t = threadIdx.x;
-  sums[t] = value;
+  const u32 warps = THREADS / WARP_LANES, lane = threadIdx.x % WARP_LANES, warp = threadIdx.x / WARP_LANES;
+  static_assert(THREADS % WARP_LANES == 0 && THREADS / WARP_LANES <= WARP_LANES, "one warp scans the sums of all");
+  const u32 inclusive = warp_scan(value);
+  if (lane == WARP_LANES - 1) sums[warp] = inclusive;
   __syncthreads();
-  for (u32 stride = 1; stride < THREADS; stride <<= 1) {
-    const u32 left = t >= stride ? sums[t - stride] : 0;
-    __syncthreads();
-    sums[t] += left;
-    __syncthreads();
-  }
-  const u32 inclusive = sums[t];
-  *total = sums[THREADS - 1];
+  // Each warp for itself: no other has to wait for it.
+  const u32 of_warps = warp_scan(lane < warps ? sums[lane] : 0);
+  const u32 before = __shfl_sync(WARP_ALL, of_warps, warp > 0 ? warp - 1 : 0);
+  *total = __shfl_sync(WARP_ALL, of_warps, warps - 1);
   __syncthreads();
-  return inclusive - value;
+  return (warp > 0 ? before : 0) + inclusive - value;
 }

@@ -49,7 +49,7 @@ impl Costs {
         first_pair_muls: 8.5,
         next_pair_muls: 6.8,
         round_muls: 2.4e6,
-        sort_muls: 0.9,
+        sort_muls: 0.6,
         lone_mul: 2.0e4,
         fold_muls: 7.0e4,
         accumulation_blocks: [3, 2],

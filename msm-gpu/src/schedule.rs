@@ -514,7 +514,7 @@ impl Builder<'_> {
         let numbers = [len as u32, plan.window_bits, plan.window_count, plan.wide_count].map(Arg::U32);
         let args = [Arg::Write(digits), Arg::Read(scalars)].into_iter().chain(numbers).collect();
         let grid = [len.div_ceil(u64::from(THREADS)), 1];
-        self.launch(kernel.into(), batch, grid, THREADS, args, moved(len * (32 + 4 * rows)));
+        self.launch(kernel.into(), batch, grid, THREADS, args, moved(len * (48 + 6 * rows)));
         // A mark that somebody waits for: the batch that needs the slot next.
         if !self.part.events.recoded.is_empty() && batch + plan.slot_count() < plan.batch_count {
             let event = self.part.events.recoded[self.slot(batch)];
@@ -539,7 +539,7 @@ impl Builder<'_> {
         args.push(bits);
         let grid = [tiles.min(COUNT_BLOCKS), work.rows];
         let bytes = len * work.rows;
-        self.launch("msm_count_partitions".into(), batch, grid, TILE_THREADS, args, moved(9 * bytes));
+        self.launch("msm_count_partitions".into(), batch, grid, TILE_THREADS, args, moved(9 * bytes / 2));
         let count = plan.partition_count();
         let args = vec![Arg::Write(ends), Arg::U32(count as u32)];
         self.launch("msm_scan_sums".into(), batch, [1, 1], THREADS, args, moved(count * 8));
@@ -552,7 +552,7 @@ impl Builder<'_> {
             [tiles, work.rows],
             TILE_THREADS,
             args,
-            moved(35 * bytes),
+            moved(bytes * (18 + plan.bucket_count as u64 / (50 << plan.partition_bits))),
         );
         SortSource::Partitions { keys, items, ends, tiles: digit_count.div_ceil(TILE) }
     }
@@ -578,7 +578,7 @@ impl Builder<'_> {
                     [tiles, 1],
                     TILE_THREADS,
                     args,
-                    moved(9 * keys.bytes / 4),
+                    moved(13 * keys.bytes / 8),
                 );
             }
         }
@@ -625,7 +625,7 @@ impl Builder<'_> {
             SortSource::Partitions { keys, items, ends, tiles } => {
                 args.extend([keys, items, ends].map(Arg::Read));
                 args.extend([plan.partition_count() as u32, plan.partition_bits].map(Arg::U32));
-                let work = moved(13 * keys.bytes);
+                let work = moved(8 * keys.bytes);
                 self.launch("msm_scatter_keys".into(), batch, [tiles, 1], TILE_THREADS, args, work);
             }
         }

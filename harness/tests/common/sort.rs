@@ -141,7 +141,8 @@ pub fn assert_sorted(
             launch.run(tiles * TILE_THREADS as usize, TILE_THREADS).expect(name);
         }
     }
-    assert_eq!(words(&counts), vec![0; total], "{place}: counters are zero again");
+    let left = words(&counts).iter().position(|count| *count != 0);
+    assert_eq!(left, None, "{place}: a counter that is not zero again");
     let entries = words(&entries);
     for (bucket, expected) in expected.iter().enumerate() {
         let (begin, end) = (expected_offsets[bucket] as usize, expected_offsets[bucket + 1] as usize);

@@ -55,7 +55,7 @@ fn ways(n: usize, window_bits: u32) -> Vec<Way> {
     let plain = Way { n, windows, sets: windows, buckets, stride: n as u32, rounds: 0, partition_bits: None };
     // Windows that the sets do not divide, and columns that are longer than the batch.
     let shared = Way { sets: windows.div_ceil(3), stride: n as u32 + 5, ..plain };
-    let (one, several) = (Some((window_bits - 1).min(12)), Some((window_bits - 1) / 2));
+    let (one, several) = (Some((window_bits - 1).min(11)), Some((window_bits - 1) / 2));
     vec![
         plain,
         Way { partition_bits: one, ..plain },
