@@ -176,6 +176,16 @@ impl Workspace {
         Ok(())
     }
 
+    /// Gives the timing events up: runs take no longer than they must.
+    pub fn disable_timing(&mut self) {
+        if !self.timers.is_empty() {
+            self.timers.clear();
+            if let Some(graphs) = &mut self.graphs {
+                graphs.forget();
+            }
+        }
+    }
+
     /// From now on, what a host thread queues between two host operations is one graph: captured in the first
     /// run, launched by one call in each. All graphs are launched on one stream, so they run one after
     /// another, and a host wait waits for the end of the graph that holds its mark. Where the device

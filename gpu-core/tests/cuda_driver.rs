@@ -7,7 +7,7 @@ use gpu_core::kernel::{KernelEntry, SimKernel};
 use gpu_core::schedule::{Action, BufferId, MAIN, Region};
 use gpu_core::sim::SimOptions;
 use gpu_core::{
-    Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, ModuleSource, Registered, Schedule, Space,
+    Bindings, CheckedSchedule, Device, DeviceBuf, GpuError, ModuleSource, Registered, Schedule, Space, Trace,
     Workspace,
 };
 use std::ffi::c_void;
@@ -425,9 +425,19 @@ fn relayed(
     first: u64,
     failing: Option<u32>,
 ) -> Result<Vec<u64>, GpuError> {
+    Ok(traced(workspace, number, first, failing)?.0)
+}
+
+/// The same, and when each operation ran.
+fn traced(
+    workspace: &mut Workspace,
+    number: &DeviceBuf<u64>,
+    first: u64,
+    failing: Option<u32>,
+) -> Result<(Vec<u64>, Trace), GpuError> {
     let collected = Mutex::new(vec![]);
     let bindings = Bindings::new().bind(BufferId(4), number);
-    workspace.run(&bindings, &|op, mut views| {
+    let trace = workspace.run(&bindings, &|op, mut views| {
         if op.name == "stage" {
             views.write::<u64>(0)[0] = first + u64::from(op.batch.expect("a batch"));
         } else if op.batch == failing {
@@ -437,7 +447,7 @@ fn relayed(
         }
         Ok(())
     })?;
-    Ok(collected.into_inner().expect("no panic"))
+    Ok((collected.into_inner().expect("no panic"), trace))
 }
 
 /// The stand-in refuses whatever is queued outside a graph, and a capture that breaks a rule.
@@ -513,6 +523,28 @@ fn timing_that_cannot_be_had_leaves_runs_untimed() {
         assert_eq!(relayed(&mut workspace, &number, 100, None).expect("untimed"), expected(100));
         workspace.enable_timing().expect("events");
         assert_eq!(relayed(&mut workspace, &number, 200, None).expect("timed"), expected(200));
+    });
+}
+
+/// A prover that was once asked for a timed proof timed all proofs after it, two events an operation.
+#[test]
+fn timing_is_given_up_again() {
+    with_driver("timing_is_given_up_again", &[], &[], || {
+        let device = Device::cuda(0).expect("the stand-in opens");
+        let number = DeviceBuf::<u64>::new(&device, "number", 1).expect("memory");
+        let checked = Arc::new(CheckedSchedule::new(relay(false)).expect("no hazards"));
+        let mut workspace = Workspace::new(&device, checked).expect("memory");
+        // Whatever the stand-in is asked took so long.
+        let by_events = |trace: Trace| trace.spans.iter().any(|span| span.start_us == 1500.0);
+        for is_timed in [false, true, false, true] {
+            match is_timed {
+                true => workspace.enable_timing().expect("events"),
+                false => workspace.disable_timing(),
+            }
+            let (found, trace) = traced(&mut workspace, &number, 100, None).expect("it runs");
+            assert_eq!(found, (100..100 + u64::from(BATCHES)).collect::<Vec<_>>());
+            assert_eq!(by_events(trace), is_timed);
+        }
     });
 }
 

@@ -161,8 +161,10 @@ impl Prover {
         }
         let _span = tracing::info_span!("prove", device = inner.key.device().info().id).entered();
         let mut job = inner.jobs.take(|| Workspace::new(inner.key.device(), inner.schedule.clone()))?;
-        if timed {
-            job.workspace().enable_timing()?;
+        // A job that is used again may have been timed.
+        match timed {
+            true => job.workspace().enable_timing()?,
+            false => job.workspace().disable_timing(),
         }
         let registered = match inner.z_host {
             Some(_) => Some(Registered::new(inner.key.device(), "the assignment", assignment)?),

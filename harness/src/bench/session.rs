@@ -245,7 +245,7 @@ impl<'a> Session<'a> {
     }
 
     /// Times that were taken without criterion, in rounds.
-    pub(super) fn push_rounds(&mut self, case: Case, samples_us: Vec<f64>, wall_us: Vec<f64>) {
+    pub(super) fn push_rounds(&mut self, case: Case, samples_us: Vec<f64>) {
         let (Some(median_us), Some(median_interval_us)) =
             (stats::median(&samples_us), stats::median_interval(&samples_us))
         else {
@@ -254,7 +254,7 @@ impl<'a> Session<'a> {
         let id = case.id();
         println!("{id:<60} median {:.3} ms of {} rounds", median_us / 1e3, samples_us.len());
         let Case { params, clock, amount, floor_us, .. } = case;
-        let idle_us = None;
+        let (wall_us, idle_us) = (Vec::new(), None);
         self.measured.push(Measurement {
             id,
             params,

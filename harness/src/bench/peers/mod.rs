@@ -5,7 +5,8 @@
 //! Those on the device have the bases there before it starts; scalars come from ordinary memory of the host, and the sum
 //! is on the host when it stops. Values that are transformed stay on the device. A proof begins with the assignment, for
 //! supraseal with the rows of A, B and C at it too, which it leaves to others. What the machine does meanwhile meets all of
-//! them alike, since they take turns. Those on the processor leave large problems out, which would take minutes.
+//! them alike, since they take turns, and all are timed from call to result: ours without the events that time its operations,
+//! which others do not have. Those on the processor leave large problems out, which would take minutes.
 
 mod blst;
 mod guest;
@@ -17,7 +18,7 @@ use super::cases::CpuLimits;
 use super::inputs::Inputs;
 use super::proof::{Ours, problem};
 use super::record::{Amount, Clock, Params, Ratio};
-use super::session::{Case, Session, micros};
+use super::session::{Case, Sample, Session, micros};
 use super::{ntt, stats};
 use crate::circuits::{CircuitName, Problem};
 use crate::error::Failure;
@@ -53,9 +54,9 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Somebody who solves the problem: the time on its own clock, and the wall time. Results are compared outside of
-/// both.
-type Solver<'a> = Box<dyn FnMut() -> Result<(f64, f64), Failure> + 'a>;
+/// Somebody who solves the problem, and the wall time in microseconds; of the simulated device the virtual time. Results are
+/// compared outside of it.
+type Solver<'a> = Box<dyn FnMut() -> Result<f64, Failure> + 'a>;
 
 /// Lets everybody take turns, the device first, and keeps times and ratios.
 fn rounds(
@@ -66,7 +67,7 @@ fn rounds(
     mut solvers: Vec<(&'static str, Solver<'_>)>,
 ) -> Result<(), Failure> {
     let rounds = *session.settings.cases.peers.rounds.at(session.settings.scale);
-    let mut times: Vec<Vec<(f64, f64)>> = vec![Vec::new(); solvers.len()];
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); solvers.len()];
     // The first round shows that everybody is right and has its memory, and is not counted.
     for round in 0..=rounds {
         for ((_, solve), times) in solvers.iter_mut().zip(&mut times) {
@@ -80,12 +81,10 @@ fn rounds(
         let params = Params { who: (*who).into(), ..params.clone() };
         let Some(mut case) = session.case("peers", format!("{name}/{who}"), params) else { continue };
         case.amount = Some(Amount::Elements(amount));
-        let (samples_us, mut wall_us): (Vec<_>, Vec<_>) = times.iter().copied().unzip();
-        if *who != "gpu" {
+        if *who != "gpu" || !session.is_virtual() {
             case.clock = Clock::Wall;
-            wall_us.clear();
         }
-        session.push_rounds(case, samples_us, wall_us);
+        session.push_rounds(case, times.clone());
     }
     if session.is_virtual() {
         // A prediction beside a measurement is no comparison.
@@ -93,7 +92,7 @@ fn rounds(
     }
     let (ours, others) = times.split_first().expect("the device is there");
     for ((peer, _), theirs) in solvers[1..].iter().zip(others) {
-        let ratios: Vec<f64> = theirs.iter().zip(ours).map(|(their, our)| their.1 / our.1).collect();
+        let ratios: Vec<f64> = theirs.iter().zip(ours).map(|(their, our)| their / our).collect();
         if let (Some(median), Some(interval)) = (stats::median(&ratios), stats::median_interval(&ratios)) {
             let (id, peer) = (format!("peers/{name}"), (*peer).into());
             session.push_ratio(Ratio { id, peer, median, interval });
@@ -142,7 +141,7 @@ fn msm<G: BlstGroup + sppark_peer::Group>(
     let flavour = ScalarFlavour::Uniform;
     let inputs = Inputs::<G>::new(&session.device, flavour, log_n, session.settings.seed)?;
     let mut product = Msm::<G, Fr>::new(&inputs.bases, &MsmConfig::default())?;
-    product.enable_timing()?;
+    let is_virtual = session.is_virtual();
     let (points, scalars, expected) = (inputs.known.points(), &inputs.scalars, inputs.expected);
     let check = |found: G, who| if found == expected { Ok(()) } else { Err(wrong(&name, who)) };
     let mut solvers: Vec<(_, Solver<'_>)> = Vec::new();
@@ -151,9 +150,12 @@ fn msm<G: BlstGroup + sppark_peer::Group>(
         let found = product.run(scalars)?;
         let wall_us = micros(start);
         check(found, "gpu")?;
+        if !is_virtual {
+            return Ok(wall_us);
+        }
         let (schedule, trace) = (product.schedule(), product.trace());
         let (schedule, trace) = (schedule.expect("there are points"), trace.expect("it has run"));
-        Ok((super::session::Sample::of(schedule, trace, wall_us).time_us, wall_us))
+        Ok(Sample::of(schedule, trace, wall_us).time_us)
     };
     solvers.push(("gpu", Box::new(gpu)));
     if others.cpu {
@@ -162,7 +164,7 @@ fn msm<G: BlstGroup + sppark_peer::Group>(
             let found = msm_by_arkworks::<G>(points, scalars);
             let wall_us = micros(start);
             check(found, "arkworks")?;
-            Ok((wall_us, wall_us))
+            Ok(wall_us)
         };
         solvers.push(("arkworks", Box::new(arkworks)));
         let their_points = G::theirs(points);
@@ -173,7 +175,7 @@ fn msm<G: BlstGroup + sppark_peer::Group>(
             let found = G::mult(&their_points, &their_scalars);
             let wall_us = micros(start);
             check(found, "blst")?;
-            Ok((wall_us, wall_us))
+            Ok(wall_us)
         };
         solvers.push(("blst", Box::new(blst)));
     }
@@ -186,7 +188,7 @@ fn msm<G: BlstGroup + sppark_peer::Group>(
                 let found = theirs.run(&their_scalars)?;
                 let wall_us = micros(start);
                 check(found, who)?;
-                Ok((wall_us, wall_us))
+                Ok(wall_us)
             };
             Box::new(solve) as Solver<'_>
         });
@@ -213,16 +215,16 @@ fn transform(
     let Some(others) = Others::of(session, sppark, &name, cpu) else { return Ok(()) };
     let values = ntt::values(session.settings.seed, log_n);
     let mut on_device = ntt::OnDevice::new(&session.device, log_n, None, &values)?;
-    on_device.enable_timing()?;
     // All transform in place what they have transformed: after each round they hold the same values.
     on_device.run()?;
     let expected = ntt::by_arkworks(log_n, None, &values);
     if on_device.to_vec()? != expected {
         return Err(wrong(&name, "gpu"));
     }
+    let is_virtual = session.is_virtual();
     let gpu = || {
         let sample = on_device.run()?;
-        Ok((sample.time_us, sample.wall_us))
+        Ok(if is_virtual { sample.time_us } else { sample.wall_us })
     };
     let mut solvers: Vec<(_, Solver<'_>)> = vec![("gpu", Box::new(gpu))];
     if let Some(device) = others.guest {
@@ -236,7 +238,7 @@ fn transform(
                 let start = Instant::now();
                 theirs.transform()?;
                 let wall_us = micros(start);
-                Ok((wall_us, wall_us))
+                Ok(wall_us)
             };
             Ok(Box::new(solve) as Solver<'_>)
         });
@@ -251,7 +253,7 @@ fn transform(
             domain.fft_in_place(&mut theirs);
             let wall_us = micros(start);
             black_box(&theirs);
-            Ok((wall_us, wall_us))
+            Ok(wall_us)
         };
         solvers.push(("arkworks", Box::new(arkworks)));
     }
@@ -265,17 +267,17 @@ fn proof(session: &mut Session<'_>, supraseal: &mut Guest, circuit: CircuitName)
     let Some(case) = wanted(session, &name, &["gpu", "arkworks", supraseal.who]) else { return Ok(()) };
     let Some(problem) = problem(session, &case, circuit)? else { return Ok(()) };
     let mut ours = Ours::new(session, &case, problem.clone(), Upload::default())?;
-    let (blinding, expected) = (ours.blinding, ours.expected.clone());
+    let (blinding, expected, is_virtual) = (ours.blinding, ours.expected.clone(), session.is_virtual());
     let gpu = || {
-        let (report, wall_us) = ours.prove()?;
-        let sample = super::session::Sample::of(ours.prover.schedule(), &report.trace, wall_us);
-        Ok((sample.time_us, wall_us))
+        let (report, wall_us) = ours.prove(false)?;
+        let of_device = || Sample::of(ours.prover.schedule(), &report.trace, wall_us).time_us;
+        Ok(if is_virtual { of_device() } else { wall_us })
     };
     let arkworks = || {
         let start = Instant::now();
         black_box(proof_by_arkworks(&problem, blinding.0, blinding.1).map_err(Failure::Wrong)?);
         let wall_us = micros(start);
-        Ok((wall_us, wall_us))
+        Ok(wall_us)
     };
     let mut solvers: Vec<(_, Solver<'_>)> = vec![("gpu", Box::new(gpu)), ("arkworks", Box::new(arkworks))];
     if let Some(made) = supraseal_prover(session, supraseal, &problem) {
@@ -286,7 +288,7 @@ fn proof(session: &mut Session<'_>, supraseal: &mut Guest, circuit: CircuitName)
                 let found = theirs.prove(blinding.0, blinding.1)?;
                 let wall_us = micros(start);
                 let is_right = (found.a, found.b, found.c) == (expected.a, expected.b, expected.c);
-                if is_right { Ok((wall_us, wall_us)) } else { Err(wrong(name, who)) }
+                if is_right { Ok(wall_us) } else { Err(wrong(name, who)) }
             };
             Box::new(solve) as Solver<'_>
         });
