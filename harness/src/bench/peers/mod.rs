@@ -5,8 +5,8 @@
 //! Those on the device have the bases there before it starts; scalars come from ordinary memory of the host, and the sum
 //! is on the host when it stops. Values that are transformed stay on the device. A proof begins with the assignment, for
 //! supraseal with the rows of A, B and C at it too, which it leaves to others. What the machine does meanwhile meets all of
-//! them alike, since they take turns, and all are timed from call to result: ours without the events that time its operations,
-//! which others do not have. Those on the processor leave large problems out, which would take minutes.
+//! them alike, since they take turns, and all are timed from call to result: ours without the events that time its
+//! operations, which others do not have. Those on the processor leave large problems out, which would take minutes.
 
 mod blst;
 mod guest;
