@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What is run on a machine with a GPU, which needs neither Rust nor a compiler: binaries made by ci/bundle.sh.
 #   ci/device.sh BUNDLE LOGS [STEP ...]     steps: tests check memcheck racecheck; without any, all of them
-# Each command may take STEP_SECONDS (default 500); TEST_JOBS test programs (default 4) run at a time. CHECK_ARGS is given
-# to each `check` (`--keys output`). Proving keys in BUNDLE/params are used. Logs go to LOGS; the summary is the end of the
-# output.
+# Each command may take STEP_SECONDS (default 500); TEST_JOBS test programs (one for two processors if not given) run at a
+# time. CHECK_ARGS is given to each `check` (`--keys output`). Proving keys in BUNDLE/params are used. Logs go to LOGS; the
+# summary is the end of the output.
 set -uo pipefail
 if (($# < 2)); then
   sed -n '2,6s/^# //p' "$0"
@@ -17,6 +17,7 @@ steps=("$@")
 export REQUIRE_GPU=1
 summary=() failures=0
 read -r -a check_args <<< "${CHECK_ARGS:-}"
+test_jobs=${TEST_JOBS:-$((($(nproc) + 1) / 2))}
 [[ -d $bundle/params ]] && check_args+=(--params "$bundle/params")
 
 # NVRTC, where the loader does not know of it: of a toolkit, or of a Python package.
@@ -59,7 +60,7 @@ tests() {
       later+=("$test")
       continue
     fi
-    while (($(jobs -rp | wc -l) >= ${TEST_JOBS:-4})); do wait -n || true; done
+    while (($(jobs -rp | wc -l) >= test_jobs)); do wait -n || true; done
     run "$name" "$test" --test-threads 4 &
   done
   wait
