@@ -14,7 +14,7 @@ use harness::circuits::{CircuitName, Problem, constraints};
 use harness::oracle::random_numbers;
 use harness::prove::{blinding, proof_by_arkworks};
 use msm_gpu::{
-    BaseSet, Batches, DeviceLimits, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
+    BaseSet, Batches, DeviceLimits, Goal, GroupKind, MsmConfig, MsmPlan, PlanError, ResultMemory, ScalarForm,
     Strategy, Table,
 };
 use ntt_gpu::{Direction, NttConfig, NttPlan, OrderKind, Shift, Transform};
@@ -182,9 +182,39 @@ fn msm_plan(group: GroupKind, log_n: u32, config: &MsmConfig, limits: &DeviceLim
     }
 }
 
+/// What the costs of an H200 choose for products of every size: bits of a window, rounds of pairs, entries a thread; with a
+/// table, its columns too. Nothing else notices that a change of costs makes products slower.
+fn choices() -> String {
+    let plan_of = |group, bases: BaseSet, config: &MsmConfig| {
+        let plan = MsmPlan::new(group, ScalarForm::Montgomery, bases, config, &H200).expect("a plan");
+        let columns = plan.table().map(|table| format!(" {:>2}", table.columns)).unwrap_or_default();
+        format!("{:>2}{columns} {} {:>3}", plan.window_bits, plan.pair_rounds, plan.entries_per_thread)
+    };
+    let one = MsmConfig::batches(1);
+    let on_device = MsmConfig { strategy: Strategy::OnDevice, ..MsmConfig::batches(8) };
+    let of_proof = MsmConfig { goal: Goal::BesideOthers, ..one };
+    let ways = ["a batch", "8 batches", "on-device", "in a proof", "table", "of 4 x the bases"];
+    let mut text = format!("bits [columns] rounds entries: {}\n", ways.join(" | "));
+    for group in [GroupKind::G1, GroupKind::G2] {
+        for log_n in 4..=26 {
+            let count = 1_u64 << log_n;
+            let mut row = vec![format!("{} 2^{log_n:<2}", group.word())];
+            let configs = [&one, &MsmConfig::batches(8), &on_device, &of_proof];
+            row.extend(configs.map(|config| plan_of(group, count.into(), config)));
+            for bytes in [100 << 30, 4 * count * group.affine_bytes()] {
+                let table = Table::within(group, count, bytes, None, &H200);
+                row.push(plan_of(group, BaseSet { table, ..count.into() }, &one));
+            }
+            text += &(row.join(" | ") + "\n");
+        }
+    }
+    text
+}
+
 #[test]
 fn plans_are_those_that_were_read() {
     let mut snapshots = Snapshots::new();
+    snapshots.insert("choices-h200".into(), Snapshot::new("what costs choose for each size", choices()));
     let fit = MsmConfig { batches: Batches::FitBytes(1 << 30), ..MsmConfig::default() };
     let wide = MsmConfig { window_bits: Some(20), strategy: Strategy::Hard, ..MsmConfig::default() };
     for (name, group, log_n, config, limits) in [
