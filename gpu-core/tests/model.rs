@@ -106,6 +106,64 @@ fn the_host_queues_ahead_and_waits_for_what_it_must() {
     assert_eq!((timeline.gpu_idle_us, timeline.host_blocked_us), (20.0, 31.0));
 }
 
+/// Blocks of both dimensions count, and a fill is bound by memory.
+#[test]
+fn a_kernel_has_all_blocks_of_its_grid_and_a_fill_takes_its_bytes() {
+    let mut s = Schedule::new("grid and fill");
+    let (buffer, stream) = (s.buffer("points", Space::Device, 500), s.stream("compute"));
+    let work = products(20.0);
+    let launch = Launch { kernel: "kernel".into(), grid: [2, 5], block: 32, args: vec![], work };
+    s.push("kernel", None, Action::Launch { stream, launch });
+    let (large, small) = (s.whole(buffer), Region { buffer, offset: 0, bytes: 20 });
+    for dst in [large, small] {
+        s.push("fill", None, Action::Fill { stream, dst, byte: 0 });
+    }
+    assert_spans(&s, &[(1.0, 21.0), (21.0, 71.0), (71.0, 74.0)]);
+}
+
+/// There is one engine a direction: what two streams send one way goes one after another.
+#[test]
+fn copies_of_one_direction_take_turns_beside_those_of_the_other() {
+    let mut s = Schedule::new("copies");
+    let device = s.buffer("points", Space::Device, 80);
+    let (above, below) =
+        (s.buffer("up", Space::PinnedUpload, 80), s.buffer("down", Space::PinnedDownload, 40));
+    let half = Region { buffer: device, offset: 0, bytes: 40 };
+    let (src, whole, dst) = (s.whole(above), s.whole(device), s.whole(below));
+    for name in ["first", "second"] {
+        let stream = s.stream(name);
+        s.push("upload", None, Action::Upload { stream, src, dst: whole });
+    }
+    for name in ["third", "fourth"] {
+        let stream = s.stream(name);
+        s.push("download", None, Action::Download { stream, src: half, dst });
+    }
+    // Issued every 2, each takes 20.
+    assert_spans(&s, &[(2.0, 22.0), (22.0, 42.0), (6.0, 26.0), (26.0, 46.0)]);
+}
+
+/// Of two threads the one that is earlier goes on first, whichever of them it is: what it queues then is there in time.
+#[test]
+fn an_engine_takes_what_the_earlier_thread_has_queued_first() {
+    for early_is_main in [true, false] {
+        let mut s = Schedule::new("two threads");
+        let other = s.thread("other");
+        let (early, late) = if early_is_main { (MAIN, other) } else { (other, MAIN) };
+        let work = |host_us| Action::HostStep { reads: vec![], writes: vec![], host_us };
+        for (thread, before_us, after_us) in [(early, 1.0, None), (late, 2.0, Some(100.0))] {
+            s.push_on(thread, "step", None, work(before_us));
+            let stream = s.stream(format!("stream of {thread:?}"));
+            let (args, work_of_it) = (vec![], Work::default());
+            let launch = Launch { kernel: "kernel".into(), grid: [1, 1], block: 32, args, work: work_of_it };
+            s.push_on(thread, "kernel", None, Action::Launch { stream, launch });
+            for host_us in after_us.into_iter().chain(after_us.map(|_| 1.0)) {
+                s.push_on(thread, "step", None, work(host_us));
+            }
+        }
+        assert_spans(&s, &[(0.0, 1.0), (2.0, 5.0), (0.0, 2.0), (5.0, 8.0), (3.0, 103.0), (103.0, 104.0)]);
+    }
+}
+
 #[test]
 fn engines_take_what_is_ready_first() {
     let mut s = Schedule::new("engines");
@@ -308,6 +366,7 @@ fn deferring_gains_nothing_with_pageable_slots() {
 
 #[test]
 fn built_in_profiles_say_where_they_come_from_and_follow_their_formula() {
+    assert_eq!(Profile::built_in().len(), 3);
     for profile in Profile::built_in() {
         assert!(profile.source.contains("measured"), "{}", profile.source);
         let is_measured = !profile.source.contains("nothing measured");
@@ -332,6 +391,8 @@ fn profiles_that_no_device_has_are_refused() {
         change(&mut profile);
         serde_json::to_string(&profile).expect("plain data")
     };
+    // What takes no time is no fault: nothing comes late here.
+    assert_eq!(Profile::from_json(&text(&|_| {})).expect("a profile"), profile());
     let error = |text: &str| Profile::from_json(text).expect_err("refused");
     let zero = error(&text(&|profile| profile.pinned_up_bytes_per_s = 0.0));
     assert_eq!(zero.to_string(), "device profile round: pinned_up_bytes_per_s is 0");
